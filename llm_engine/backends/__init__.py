@@ -1,0 +1,1 @@
+"""Engine backends: the only files that import a runtime."""

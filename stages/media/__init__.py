@@ -1,0 +1,1 @@
+"""Opening, probing and decoding untrusted media. Runs inside the decoder processes."""
