@@ -98,15 +98,21 @@ class LLMEngine(Protocol):
     def generate(self, request: LLMRequest) -> AsyncIterator[LLMOutput]:
         """Stream the growing text of ``request``; the last output carries the finish reason.
 
-        Ends with ``deadline`` at the request's deadline. Cancelling the iterator aborts the request.
+        Ends with ``deadline`` at the request's deadline. Cancelling the iterator aborts the request. Raises
+        ``StageError`` for a task that the engine cannot do.
         """
         ...
 
     async def score(self, prompt: Prompt, labels: LabelSet, *, deadline: Deadline) -> Sequence[float]:
         """Return log-probabilities over ``labels.labels`` (they sum to 1 as probabilities).
 
-        Raises ``DeadlineExceeded`` when the deadline passes first.
+        Every label counts as equally likely beforehand; who asks knows the real shares, and brings them in. A text that
+        says nothing leaves all equal. Raises ``DeadlineExceeded`` when the deadline passes first.
         """
+        ...
+
+    async def warm(self, *label_sets: LabelSet) -> None:
+        """Prepare what depends on no request (label vectors, shared prefixes), so that no request waits for it."""
         ...
 
     async def abort(self, request_id: str) -> None:

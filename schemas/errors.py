@@ -75,7 +75,7 @@ class StageError(HalfsecondError):
     """Raised when one stage cannot give its answer. The clip's other stages go on."""
 
 
-class DeadlineExceeded(StageError):  # noqa: N818  (an event in a job's life, named like asyncio's own TimeoutError)
+class DeadlineExceeded(StageError):
     """Raised when work is given up because its deadline has passed."""
 
     def __init__(self, message: str = "the deadline has passed") -> None:

@@ -21,7 +21,7 @@ class Lane(StrEnum):
 class Source(WireModel):
     """Where the clip's bytes are (a claim check; the message never carries the video itself)."""
 
-    uri: Annotated[str, Field(min_length=1, max_length=4096, description="file:, http(s): or s3: URI, percent-encoded")]
+    uri: Annotated[str, Field(min_length=1, max_length=16_384, description="file:, http(s): or s3: URI")]
     sha256: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$")] = None
     size_bytes: Annotated[int | None, Field(ge=0)] = None
 

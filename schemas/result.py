@@ -26,7 +26,7 @@ BoxPixels = tuple[int, int, int, int]
 class ResultStatus(StrEnum):
     """How whole the answer is."""
 
-    COMPLETE = "complete"  # every wanted stage ended ok or absent, on the whole clip
+    COMPLETE = "complete"  # no wanted stage timed out or failed, and the clip was whole
     PARTIAL = "partial"  # something is missing; the stages and warnings say what
     EXPIRED = "expired"  # the deadline passed before anything was ready
     REJECTED = "rejected"  # not analysed; error says why
@@ -37,7 +37,7 @@ class StageStatus(StrEnum):
 
     OK = "ok"
     ABSENT = "absent"  # the clip has no such thing (no sound, no speech, no picture)
-    SKIPPED = "skipped"  # not asked for, or the planner left it out
+    SKIPPED = "skipped"  # not asked for, or a stage before it failed
     TIMED_OUT = "timed_out"  # not ready by the deadline; what was ready is kept
     FAILED = "failed"
 
@@ -155,7 +155,9 @@ class Judgement(WireModel):
 
     label: str
     score: Score
-    sources: Annotated[dict[str, float], Field(description="Each contributing signal and its own score")] = {}
+    sources: Annotated[
+        dict[str, float], Field(default_factory=dict, description="Each contributing signal and its own score")
+    ]
 
 
 class TimelineEvent(WireModel):
@@ -170,7 +172,8 @@ class TimelineEvent(WireModel):
 class StageReport(WireModel):
     """How one stage went. Milliseconds; ``start_ms`` counts from the job's arrival.
 
-    ``elapsed_ms`` is wall time from start to end, of which ``queue_ms`` was spent waiting for a CPU slot.
+    ``elapsed_ms`` is wall time from start to end, of which ``queue_ms`` was spent waiting, for a CPU slot or
+    for its next frame.
     """
 
     status: StageStatus
@@ -229,6 +232,6 @@ class FusedResult(WireModel):
     embedding: Annotated[
         tuple[float, ...] | None, Field(description="1280 numbers, unit length: near-duplicates have cosine > 0.75")
     ] = None
-    stages: dict[str, StageReport] = {}
+    stages: dict[str, StageReport] = Field(default_factory=dict)
     plan: PlanReport | None = None
     latency_ms: float = 0.0

@@ -1,0 +1,69 @@
+# Everyday work. `make` or `make help` lists it.
+PYTHON ?= python3.11
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+OUT    ?= out
+CLIPS  := tests/media/composite/talk_en_jfk.mp4 tests/media/composite/lecture_zh.mp4 tests/media/real/store_aisle.mp4
+CODE   := schemas stages llm_engine pipeline tests benchmarks scripts
+
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+
+help:  ## Show this list
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+run: $(VENV)/.core weights  ## Set up, analyse the three sample clips, write out/index.html
+	$(BIN)/halfsecond analyze --budget-ms 500 --html $(OUT) $(CLIPS)
+	@echo "Open $(OUT)/index.html"
+
+test: $(VENV)/.dev weights  ## Set up and run all tests (unit, property, contract, integration, browser)
+	$(BIN)/python -m pytest
+
+unit: $(VENV)/.dev  ## Run the tests that need neither weights nor services (seconds)
+	$(BIN)/python -m pytest tests/unit tests/property
+
+check: $(VENV)/.dev  ## Lint, types, import rules
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev  ## Reformat the code
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+accuracy: $(VENV)/.dev weights  ## Report accuracy against the manifests, file by file
+	$(BIN)/python -m benchmarks.accuracy
+
+bench: $(VENV)/.dev weights  ## Measure latency and CPU time of the whole flow, in parallel and one after another
+	$(BIN)/python -m benchmarks.flow
+
+weights: $(VENV)/.core  ## Pull the pinned weights (once; about 255 MB)
+	@$(BIN)/halfsecond models pull
+
+setup: $(VENV)/.dev weights  ## Set up for development, with the pre-commit hooks
+	$(BIN)/pre-commit install
+
+lock: $(VENV)/.dev  ## Renew the lock files from pyproject.toml
+	$(BIN)/python scripts/lock.py
+
+clean:  ## Remove the environment and all that was built
+	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11))' || { echo "Python 3.11 or newer is needed (PYTHON=...)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "This Python has no venv support: apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: requirements/core.txt pyproject.toml | $(VENV)/bin/python
+	@echo "Installing the pinned packages into $(VENV) ..."
+	$(PIP_INSTALL) --require-hashes -r requirements/core.txt
+	$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.core
+	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.PHONY: help run test unit check format accuracy bench weights setup lock clean

@@ -1,0 +1,1 @@
+"""What is measured, against what, reproducibly. Never imported by the product."""

@@ -1,0 +1,5 @@
+"""``python -m pipeline`` is ``halfsecond``."""
+
+from pipeline.cli import main
+
+main()

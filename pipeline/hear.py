@@ -1,0 +1,102 @@
+"""The listening branch: sound, voice, words. Strictly one after another, so it goes first everywhere."""
+
+from functools import partial
+
+from pipeline.job_run import JobRun
+from pipeline.slot_queue import Rank
+from schemas.errors import ErrorCode, MediaError
+from schemas.media import AudioClip
+from schemas.perception import SpeechSpan
+from schemas.result import StageStatus
+from stages.transcribe import SpeechTask
+
+LISTENING = ("audio", "vad", "transcribe")
+
+SHORTEST_LISTEN_S = 30.0
+"""Decoding so much sound costs some 50 ms, whatever the machine."""
+
+LONGEST_LISTEN_S = 3600.0
+"""Above every sensible limit on a clip's duration, which the probe enforces."""
+
+
+async def hear(run: JobRun) -> None:
+    """Decode the sound, find the voice, write down the words."""
+    try:
+        if not run.wants("transcribe"):
+            _conclude(run, StageStatus.SKIPPED)
+            return
+        audio = await _decode(run)
+        if audio is not None:
+            await _listen(run, audio)
+    except MediaError:
+        # The looking branch opens the same file: it refuses it too, or shows that only the sound is bad.
+        _conclude(run, StageStatus.SKIPPED)
+    finally:
+        run.said.set()
+
+
+async def _decode(run: JobRun) -> AudioClip | None:
+    audio = None
+    with run.board.running("audio") as record:
+        async with (
+            run.workshop.decoders.session(run.path, deadline=run.cutoff) as session,
+            run.workshop.slots.hold(rank=Rank.CHAIN, deadline=run.cutoff),
+        ):
+            began_ms = run.board.now_ms()
+            audio = await session.audio(max_s=_listenable_s(run))
+            record.busy_ms = run.board.now_ms() - began_ms
+        record.parts.append(audio)
+        if not len(audio.samples):
+            record.status = StageStatus.ABSENT
+        run.workshop.latencies.observe("audio", ms=record.busy_ms, work=audio.duration_s)
+    return audio
+
+
+def _listenable_s(run: JobRun) -> float:
+    """Return how much sound is worth decoding: twice what could be transcribed in the time left; half is pauses."""
+    rate_ms = run.workshop.latencies.rate_ms("transcribe")
+    return min(max(SHORTEST_LISTEN_S, 2 * run.cutoff.remaining() * 1e3 / rate_ms), LONGEST_LISTEN_S)
+
+
+async def _listen(run: JobRun, audio: AudioClip) -> None:
+    if not len(audio.samples):
+        _conclude(run, StageStatus.ABSENT)
+        return
+    spans = await _find_voice(run, audio)
+    if spans:
+        await _transcribe(run, audio, spans)
+    elif spans is not None:
+        _conclude(run, StageStatus.ABSENT)
+
+
+async def _find_voice(run: JobRun, audio: AudioClip) -> tuple[SpeechSpan, ...] | None:
+    vad = run.workshop.tools.vad
+    spans = None
+    with run.board.running("vad", model=vad.model) as record:
+        find = partial(vad.run, audio, deadline=run.cutoff)
+        spans = await run.unit(record, find, rank=Rank.CHAIN, amount=audio.duration_s)
+        record.parts.append(spans)
+    return spans
+
+
+async def _transcribe(run: JobRun, audio: AudioClip, spans: tuple[SpeechSpan, ...]) -> None:
+    tool = run.workshop.tools.transcribe
+    await run.planned.wait()
+    if run.chosen is None:
+        return
+    asr = run.chosen.plan.asr
+    with run.board.running("transcribe", model=tool.model, plan=asr) as record:
+        # The thread stops by itself early enough for the words to be understood; what it has by then still counts.
+        text_s = run.workshop.latencies.predict_ms("text", work=1) / 1e3
+        task = SpeechTask(audio=audio, spans=spans, model=asr, language_hint=None)
+        listen = partial(tool.run, task, deadline=run.cutoff.reserve(text_s))
+        transcript = await run.unit(record, listen, rank=Rank.CHAIN, amount=audio.duration_s)
+        record.parts.append(transcript)
+        record.model = transcript.model
+        if not transcript.complete:
+            record.fail(StageStatus.TIMED_OUT, ErrorCode.DEADLINE_EXCEEDED)
+
+
+def _conclude(run: JobRun, status: StageStatus) -> None:
+    for name in LISTENING:
+        run.board.conclude(name, status)

@@ -1,0 +1,74 @@
+"""What the branches of one job share while it runs."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from pipeline.board import Board, StageRecord
+from pipeline.frame_feed import FrameFeed
+from pipeline.latency import LatencyBook
+from pipeline.planner import ChosenPlan
+from pipeline.slot_queue import Rank
+from pipeline.slots import CpuSlots
+from pipeline.toolbox import Toolbox
+from schemas.deadline import Deadline
+from schemas.job import VideoJob
+from schemas.media import MediaWarning, ProbedMedia
+from stages.workers import DecodePool
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What all jobs of one process share: models, decoders, CPU slots, and what stages have cost so far."""
+
+    tools: Toolbox
+    decoders: DecodePool
+    slots: CpuSlots
+    latencies: LatencyBook
+
+
+@dataclass(slots=True)
+class JobRun:
+    """One job on its way: its board, its cutoff, and the meeting points of its branches.
+
+    ``cutoff`` is the job's deadline less what fusion needs. The events are set once planning (``planned``), OCR
+    (``written``), transcription (``said``) and all looking (``seen``) have ended, however they ended.
+    """
+
+    workshop: Workshop
+    job: VideoJob
+    path: Path
+    plan_name: str
+    cutoff: Deadline
+    board: Board
+    feed: FrameFeed = field(default_factory=FrameFeed)
+    probed: ProbedMedia | None = None
+    packets_damaged: int = 0
+    decoding_warnings: tuple[MediaWarning, ...] = ()
+    chosen: ChosenPlan | None = None
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    planned: asyncio.Event = field(default_factory=asyncio.Event)
+    written: asyncio.Event = field(default_factory=asyncio.Event)
+    said: asyncio.Event = field(default_factory=asyncio.Event)
+    seen: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.begun.set()
+
+    def wants(self, stage: str) -> bool:
+        """Whether the job asked for ``stage``."""
+        return self.job.want is None or stage in self.job.want
+
+    async def unit(self, record: StageRecord, work: Callable[[], T], *, rank: Rank, amount: float = 1.0) -> T:
+        """Run one unit of a stage on a CPU slot, book its time, and return what it found.
+
+        ``amount`` is the unit's size in the planner's measure. Raises ``DeadlineExceeded`` past the cutoff.
+        """
+        value, run_ms = await self.workshop.slots.run(work, rank=rank, deadline=self.cutoff)
+        record.busy_ms += run_ms
+        self.workshop.latencies.observe(record.name, ms=run_ms, work=amount)
+        return value

@@ -1,0 +1,142 @@
+"""Chooses how thoroughly to look at one clip. Pure: everything it knows is handed in.
+
+The ladder holds plans from the most thorough to a glance. ``auto`` takes the first one whose predicted end lies before
+the deadline: quality degrades before anything is dropped. The prediction is the classic lower bound on a schedule,
+``max(longest chain, total work / slots)``, over the measured p95 of each stage, so it follows the machine.
+"""
+
+from dataclasses import dataclass
+
+from pipeline.latency import LatencyBook
+from schemas.errors import ConfigurationError, ErrorCode
+from schemas.media import ProbedMedia
+from stages.transcribe import AsrModel
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many frames each stage sees, and who listens. ``asr`` is a model of the transcriber, or ``auto``."""
+
+    name: str
+    frames: int
+    ocr_frames: int
+    scene_frames: int
+    unsafe_frames: int
+    asr: AsrModel
+    max_side_px: int
+
+
+LADDER: tuple[Plan, ...] = (
+    Plan("best", frames=8, ocr_frames=3, scene_frames=4, unsafe_frames=4, asr="auto", max_side_px=1280),
+    Plan("thorough", frames=6, ocr_frames=2, scene_frames=3, unsafe_frames=3, asr="auto", max_side_px=960),
+    Plan("standard", frames=4, ocr_frames=1, scene_frames=2, unsafe_frames=2, asr="auto", max_side_px=960),
+    Plan("lean", frames=3, ocr_frames=1, scene_frames=1, unsafe_frames=1, asr="auto", max_side_px=640),
+    Plan("glance", frames=1, ocr_frames=1, scene_frames=1, unsafe_frames=1, asr="tiny.en", max_side_px=640),
+)
+
+PRIORS_MS: dict[str, float] = {
+    # Milliseconds a unit on one core before anything was measured; start-up calibration replaces them at once.
+    "frames": 4.0,  # a megapixel decoded
+    "detect": 20.0,  # a frame
+    "confirm": 40.0,  # a clip
+    "scene": 12.0,
+    "unsafe": 24.0,
+    "ocr": 120.0,
+    "audio": 3.0,  # a second of sound
+    "vad": 2.0,
+    "transcribe": 24.0,
+    "sentiment": 2.0,  # a text
+    "text": 5.0,  # a text
+    "fuse": 5.0,  # a clip
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPlan:
+    """A plan with the prediction and the reason that led to it."""
+
+    plan: Plan
+    predicted_ms: float
+    reason: str
+
+
+def plan_names() -> tuple[str, ...]:
+    """Names of the ladder, most thorough first."""
+    return tuple(plan.name for plan in LADDER)
+
+
+def choose_plan(
+    wanted: str, *, probed: ProbedMedia, remaining_ms: float, slots: int, latencies: LatencyBook
+) -> ChosenPlan:
+    """Return the plan for a clip of which ``remaining_ms`` are left.
+
+    ``wanted`` is ``auto`` or a name of the ladder. Raises ``ConfigurationError`` for another name.
+    """
+    if wanted != "auto":
+        plan = _named(wanted)
+        return ChosenPlan(plan, predict_ms(plan, probed=probed, slots=slots, latencies=latencies), "asked for by name")
+    for plan in LADDER:
+        predicted_ms = predict_ms(plan, probed=probed, slots=slots, latencies=latencies)
+        if predicted_ms <= remaining_ms:
+            return ChosenPlan(plan, predicted_ms, _fits(plan, predicted_ms, remaining_ms))
+    cheapest = LADDER[-1]
+    predicted_ms = predict_ms(cheapest, probed=probed, slots=slots, latencies=latencies)
+    reason = f"nothing is predicted to fit {remaining_ms:.0f} ms; the cheapest plan, and what is ready by then"
+    return ChosenPlan(cheapest, predicted_ms, reason)
+
+
+def predict_ms(plan: Plan, *, probed: ProbedMedia, slots: int, latencies: LatencyBook) -> float:
+    """Return the predicted milliseconds from now to the fused result."""
+    seconds = probed.audio_s
+    chain_ms = (
+        sum(latencies.predict_ms(key, work=seconds) for key in ("audio", "vad", "transcribe")) if seconds else 0.0
+    )
+    looking_ms = _looking_ms(plan, probed, latencies)
+    text_ms = latencies.predict_ms("text", work=1)
+    fuse_ms = latencies.predict_ms("fuse", work=1)
+    return max(chain_ms + text_ms, (chain_ms + looking_ms + text_ms) / slots) + fuse_ms
+
+
+def _looking_ms(plan: Plan, probed: ProbedMedia, latencies: LatencyBook) -> float:
+    if not probed.has_video:
+        return 0.0
+    units = {"detect": plan.frames, "ocr": plan.ocr_frames, "scene": plan.scene_frames, "unsafe": plan.unsafe_frames}
+    available = probed.media.frame_count
+    stages_ms = sum(latencies.predict_ms(key, work=min(count, available)) for key, count in units.items())
+    confirm_ms = latencies.predict_ms("confirm", work=1)
+    return latencies.predict_ms("frames", work=decode_work(probed)) + stages_ms + confirm_ms
+
+
+def decode_work(probed: ProbedMedia) -> float:
+    """Return the megapixels to decode, at most: the whole clip once (key frames cost less, and the book learns it)."""
+    pixels = (probed.media.width or 0) * (probed.media.height or 0)
+    return probed.media.frame_count * pixels / 1e6
+
+
+def spread(count: int, *, of: int) -> frozenset[int]:
+    """Return ``count`` of the indices ``0 .. of - 1``, evenly spread; all of them when it asks for more."""
+    if count >= of:
+        return frozenset(range(of))
+    return frozenset(int((number + 0.5) * of / count) for number in range(count))
+
+
+def check_plan_name(name: str) -> None:
+    """Raise ``ConfigurationError`` unless ``name`` is ``auto`` or on the ladder."""
+    if name != "auto":
+        _named(name)
+
+
+def _named(name: str) -> Plan:
+    for plan in LADDER:
+        if plan.name == name:
+            return plan
+    raise ConfigurationError(ErrorCode.INTERNAL, f"no plan {name!r}: choose auto, {', '.join(plan_names())}")
+
+
+def _fits(plan: Plan, predicted_ms: float, remaining_ms: float) -> str:
+    if remaining_ms == float("inf"):
+        return "no deadline: the most thorough plan"
+    if plan is LADDER[0]:
+        return f"the most thorough plan is predicted to take {predicted_ms:.0f} of {remaining_ms:.0f} ms"
+    above = LADDER[LADDER.index(plan) - 1].name
+    return f"predicted to take {predicted_ms:.0f} of {remaining_ms:.0f} ms; '{above}' would not fit"

@@ -1,0 +1,109 @@
+"""The reading branch: what the clip's words mean and in which mood they are, piece by piece as they become known."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from llm_engine.understanding import Origin, Understanding
+from pipeline.board import StageRecord
+from pipeline.findings import captions, confirmed, sight
+from pipeline.job_run import JobRun
+from pipeline.slot_queue import Rank
+from schemas.result import StageStatus
+from stages.sentiment import SentimentTask
+
+
+async def read(run: JobRun) -> None:
+    """Read title and description at once, captions when OCR has ended, speech when it is transcribed."""
+    async with asyncio.TaskGroup() as stages:
+        stages.create_task(_understand(run))
+        stages.create_task(_feel(run))
+
+
+async def _understand(run: JobRun) -> None:
+    """Keep the record's last part up to date, so that a deadline costs only what came too late."""
+    if not run.wants("text"):
+        run.board.conclude("text", StageStatus.SKIPPED)
+        return
+    reader = run.workshop.tools.reader
+    with run.board.running("text", model=reader.engine.model) as record:
+        understanding = reader.begin(run.job.job_id)
+        async with asyncio.TaskGroup() as pieces:
+            for origin, known, text in _sources(run):
+                pieces.create_task(_take_in(run, record, understanding, origin=origin, known=known, text=text))
+            pieces.create_task(_look(run, record, understanding))
+        if not record.parts and record.error is None:
+            record.status = StageStatus.ABSENT
+
+
+async def _take_in(
+    run: JobRun,
+    record: StageRecord,
+    understanding: Understanding,
+    *,
+    origin: Origin,
+    known: asyncio.Event,
+    text: Callable[[], str],
+) -> None:
+    await known.wait()
+    words = text()
+    if not words:
+        return
+    with run.board.guard(record):
+        began_ms = run.board.now_ms()
+        language = run.workshop.tools.text_language.of(words)
+        await understanding.read(origin, words, language=language, deadline=run.cutoff)
+        record.busy_ms += run.board.now_ms() - began_ms
+    record.parts.append(understanding.insights())
+
+
+async def _look(run: JobRun, record: StageRecord, understanding: Understanding) -> None:
+    """Take in what the pictures show: it counts most when there are no words."""
+    await run.seen.wait()
+    looks = confirmed(run.board.parts("detect"), run.board.parts("confirm"))
+    seen = sight(run.board.parts("scene"), looks)
+    if not seen.words:
+        return
+    with run.board.guard(record):
+        await understanding.look(seen, deadline=run.cutoff)
+    record.parts.append(understanding.insights())
+
+
+async def _feel(run: JobRun) -> None:
+    """Read the mood of every text. Each part is an origin and its polarity."""
+    if not run.wants("sentiment"):
+        run.board.conclude("sentiment", StageStatus.SKIPPED)
+        return
+    tool = run.workshop.tools.sentiment
+    with run.board.running("sentiment", model=tool.model) as record:
+        async with asyncio.TaskGroup() as texts:
+            for origin, known, text in _sources(run):
+                texts.create_task(_feel_text(run, record, origin=origin, known=known, text=text))
+        if not record.parts and record.error is None:
+            record.status = StageStatus.ABSENT
+
+
+async def _feel_text(
+    run: JobRun, record: StageRecord, *, origin: Origin, known: asyncio.Event, text: Callable[[], str]
+) -> None:
+    await known.wait()
+    with run.board.guard(record):
+        words = text()
+        if words:
+            task = SentimentTask(words, run.workshop.tools.text_language.of(words))
+            feel = partial(run.workshop.tools.sentiment.run, task, deadline=run.cutoff)
+            record.parts.append((origin, await run.unit(record, feel, rank=Rank.CHAIN)))
+
+
+def _sources(run: JobRun) -> tuple[tuple[Origin, asyncio.Event, Callable[[], str]], ...]:
+    """Return every text of the clip with the event after which it is known, soonest first."""
+    return (
+        (Origin.TITLE, run.begun, lambda: run.job.title),
+        (Origin.DESCRIPTION, run.begun, lambda: run.job.description),
+        (
+            Origin.SCREEN,
+            run.written,
+            lambda: "\n".join(span.text for span in captions(run.board.parts("ocr"), run.probed)),
+        ),
+        (Origin.SPEECH, run.said, lambda: "".join(transcript.text for transcript in run.board.parts("transcribe"))),
+    )

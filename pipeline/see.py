@@ -1,0 +1,115 @@
+"""The looking branch: probe, plan, decode, and every stage that takes pictures."""
+
+import asyncio
+from functools import partial
+
+from pipeline.board import StageRecord
+from pipeline.job_run import JobRun
+from pipeline.planner import Plan, choose_plan, decode_work, spread
+from pipeline.slot_queue import Rank
+from schemas.media import Frame, ProbedMedia, SamplingPlan
+from schemas.result import StageStatus
+from stages.base import Stage
+from stages.confirm import Look
+from stages.media.sampling import plan_frames
+from stages.workers import DecodeSession
+
+LOOKING = ("ocr", "detect", "unsafe", "scene")
+
+RANKS = {"ocr": Rank.HEAVY, "detect": Rank.HEAVY, "unsafe": Rank.LIGHT, "scene": Rank.LIGHT}
+"""Long units first: the last unit to end should be a short one."""
+
+
+async def see(run: JobRun) -> None:
+    """Probe the file, choose the plan, decode the planned frames and look at them.
+
+    Raises ``MediaError`` when the file is refused; that ends the job.
+    """
+    try:
+        async with run.workshop.decoders.session(run.path, deadline=run.cutoff) as session:
+            await _probe(run, session)
+            if run.probed is not None:
+                await _look_at(run, session, run.probed)
+    finally:
+        for meeting_point in (run.planned, run.written, run.seen):
+            meeting_point.set()
+
+
+async def _probe(run: JobRun, session: DecodeSession) -> None:
+    with run.board.running("probe"):
+        async with run.workshop.slots.hold(rank=Rank.DECODE, deadline=run.cutoff):
+            run.probed = await session.probe()
+
+
+async def _look_at(run: JobRun, session: DecodeSession, probed: ProbedMedia) -> None:
+    plan = _choose_plan(run, probed)
+    if not probed.has_video:
+        for name in ("frames", "confirm", *LOOKING):
+            run.board.conclude(name, StageStatus.ABSENT)
+        return
+    sampling = plan_frames(probed, count=plan.frames, max_side_px=plan.max_side_px)
+    shares = {"ocr": plan.ocr_frames, "detect": plan.frames, "unsafe": plan.unsafe_frames, "scene": plan.scene_frames}
+    async with asyncio.TaskGroup() as stages:
+        stages.create_task(_decode(run, session, probed=probed, sampling=sampling))
+        for name in LOOKING:
+            frames = spread(shares[name], of=len(sampling.times_s))
+            looking = stages.create_task(_look(run, name, only=frames))
+            if name == "ocr":
+                looking.add_done_callback(lambda _: run.written.set())
+
+
+def _choose_plan(run: JobRun, probed: ProbedMedia) -> Plan:
+    run.chosen = choose_plan(
+        run.plan_name,
+        probed=probed,
+        remaining_ms=run.cutoff.remaining() * 1e3,
+        slots=run.workshop.slots.count,
+        latencies=run.workshop.latencies,
+    )
+    run.planned.set()
+    return run.chosen.plan
+
+
+async def _decode(run: JobRun, session: DecodeSession, *, probed: ProbedMedia, sampling: SamplingPlan) -> None:
+    try:
+        with run.board.running("frames", plan=f"{len(sampling.times_s)} {sampling.strategy}") as record:
+            async with run.workshop.slots.hold(rank=Rank.DECODE, deadline=run.cutoff):
+                began_ms = run.board.now_ms()
+                async for frame in session.frames(sampling):
+                    run.feed.append(frame)
+                record.busy_ms = run.board.now_ms() - began_ms
+            run.packets_damaged, run.decoding_warnings = session.packets_damaged, session.warnings
+            run.workshop.latencies.observe("frames", ms=record.busy_ms, work=decode_work(probed))
+    finally:
+        run.feed.end()
+
+
+async def _look(run: JobRun, name: str, *, only: frozenset[int]) -> None:
+    """Let one stage look at the frames in ``only`` as they arrive, each a unit of its own."""
+    if not run.wants(name):
+        run.board.conclude(name, StageStatus.SKIPPED)
+        return
+    stage: Stage[Frame, object] = getattr(run.workshop.tools, name)
+    with run.board.running(name, model=stage.model, plan=f"{len(only)} frames") as record:
+        async with asyncio.TaskGroup() as units:
+            async for frame in run.feed.follow():
+                if frame.index in only:
+                    units.create_task(_look_once(run, record, stage, frame))
+    if name == "detect":
+        await _confirm(run)
+
+
+async def _look_once(run: JobRun, record: StageRecord, stage: Stage[Frame, object], frame: Frame) -> None:
+    with run.board.guard(record):
+        look = partial(stage.run, frame, deadline=run.cutoff)
+        record.parts.append(await run.unit(record, look, rank=RANKS[record.name]))
+
+
+async def _confirm(run: JobRun) -> None:
+    """Ask a second network about what the detector is unsure of, over all frames together."""
+    tool = run.workshop.tools.confirm
+    frames = {frame.t_s: frame for frame in run.feed.frames}
+    found = sorted(run.board.parts("detect"), key=lambda part: part.t_s)
+    with run.board.running("confirm", model=tool.model) as record:
+        looks = [Look(frames[part.t_s], part) for part in found]
+        record.parts.append(await run.unit(record, partial(tool.run, looks, deadline=run.cutoff), rank=Rank.HEAVY))

@@ -1,0 +1,115 @@
+"""One CPU budget for the whole process.
+
+Every model call and every decode takes a slot, so that models do not fight over the cores. When slots are short, the
+order is rank first (what the clip's last step waits for), then the earliest deadline, then arrival (``slot_queue.py``).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import NamedTuple, TypeVar
+
+from pipeline.slot_queue import Rank, SlotQueue, Ticket
+from schemas.deadline import Clock, Deadline
+from schemas.errors import DeadlineExceeded
+
+T = TypeVar("T")
+
+
+class SlotStats(NamedTuple):
+    """Counters since start-up. ``wasted``: units whose answer came after their deadline and was thrown away."""
+
+    free: int
+    waiting: int
+    done: int
+    wasted: int
+
+
+class CpuSlots:
+    """Hands out ``count`` slots and threads to use them. Belongs to one event loop. Close it with ``close()``."""
+
+    def __init__(self, count: int, *, clock: Clock) -> None:
+        self.count = count
+        self._clock = clock
+        self._queue = SlotQueue(count)
+        self._wakeups: dict[int, asyncio.Future[None]] = {}
+        self._threads = ThreadPoolExecutor(max_workers=count, thread_name_prefix="slot")
+        self._done = 0
+        self._wasted = 0
+
+    def stats(self) -> SlotStats:
+        """Return counters. Does not mutate."""
+        return SlotStats(self._queue.free, self._queue.waiting, self._done, self._wasted)
+
+    @asynccontextmanager
+    async def hold(self, *, rank: Rank, deadline: Deadline) -> AsyncIterator[None]:
+        """Hold a slot for work that runs elsewhere (a decoder process).
+
+        Raises ``DeadlineExceeded`` when no slot came free in time.
+        """
+        await self._acquire(rank, deadline)
+        try:
+            yield
+        finally:
+            self._release()
+
+    async def run(self, unit: Callable[[], T], *, rank: Rank, deadline: Deadline) -> tuple[T, float]:
+        """Run ``unit`` in a thread on a slot; return its answer and the milliseconds it ran.
+
+        A thread cannot be cancelled: at the deadline (``DeadlineExceeded``) or on cancellation the caller goes on at
+        once, the slot stays taken until the thread is done, and the late answer is counted as wasted.
+        """
+        await self._acquire(rank, deadline)
+        began_s = self._clock()
+        future = asyncio.get_running_loop().run_in_executor(self._threads, unit)
+        future.add_done_callback(self._unit_done)
+        try:
+            done, _ = await asyncio.wait([future], timeout=_timeout_s(deadline))
+        except asyncio.CancelledError:
+            self._wasted += 1
+            raise
+        if not done:
+            self._wasted += 1
+            raise DeadlineExceeded
+        return future.result(), (self._clock() - began_s) * 1e3
+
+    def close(self) -> None:
+        """Wait for running units and end the threads."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _unit_done(self, future: asyncio.Future[T]) -> None:
+        self._done += 1
+        self._release()
+        if not future.cancelled():
+            future.exception()  # marks it as seen: the caller may have gone on long ago
+
+    async def _acquire(self, rank: Rank, deadline: Deadline) -> None:
+        if deadline.expired:
+            raise DeadlineExceeded
+        ticket = self._queue.request(rank=rank, deadline_s=deadline.at_s)
+        if not ticket.granted and not await self._granted_in_time(ticket, deadline):
+            raise DeadlineExceeded
+
+    async def _granted_in_time(self, ticket: Ticket, deadline: Deadline) -> bool:
+        wakeup = self._wakeups[ticket.arrival] = asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.wait([wakeup], timeout=_timeout_s(deadline))
+        except asyncio.CancelledError:
+            if ticket.granted:
+                self._release()  # granted in the same instant: pass it on
+            raise
+        finally:
+            del self._wakeups[ticket.arrival]
+            if not ticket.granted:
+                self._queue.withdraw(ticket)
+        return ticket.granted
+
+    def _release(self) -> None:
+        ticket = self._queue.release()
+        if ticket is not None:
+            self._wakeups[ticket.arrival].set_result(None)
+
+
+def _timeout_s(deadline: Deadline) -> float | None:
+    return None if deadline.at_s == float("inf") else deadline.remaining()

@@ -1,0 +1,74 @@
+"""Runs every stage at start-up: no clip pays for lazy loading, and the planner gets its first costs."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from llm_engine.understanding import Origin, Reader
+from pipeline.latency import LatencyBook
+from pipeline.slot_queue import Rank
+from pipeline.slots import CpuSlots
+from pipeline.toolbox import Toolbox
+from schemas.deadline import Deadline
+from schemas.media import SAMPLE_RATE_HZ, AudioClip, Frame
+from schemas.perception import FrameDetections, SpeechSpan
+from stages.confirm import Look
+from stages.sentiment import SentimentTask
+from stages.transcribe import SpeechTask
+
+ROUNDS = 3
+"""The first call of a model pays for its memory; the later ones show what it costs."""
+
+SOUND_S = 5.0
+
+WORDS = "A short text about nothing in particular, to warm up what reads."
+
+
+async def warm_up(tools: Toolbox, *, slots: CpuSlots, latencies: LatencyBook) -> None:
+    """Run every stage ``ROUNDS`` times on made-up input and book what the later rounds cost. Mutates ``latencies``."""
+    never = Deadline.never()
+    frame, sound = _frame(), _sound()
+    looks = [Look(frame, FrameDetections(0.0, ()))]
+    speech = SpeechTask(audio=sound, spans=(SpeechSpan(0.0, SOUND_S),), model="auto", language_hint="en")
+    units: list[tuple[str, Callable[[], object], float]] = [
+        ("ocr", partial(tools.ocr.run, frame, deadline=never), 1),
+        ("detect", partial(tools.detect.run, frame, deadline=never), 1),
+        ("confirm", partial(tools.confirm.run, looks, deadline=never), 1),
+        ("unsafe", partial(tools.unsafe.run, frame, deadline=never), 1),
+        ("scene", partial(tools.scene.run, frame, deadline=never), 1),
+        ("vad", partial(tools.vad.run, sound, deadline=never), SOUND_S),
+        ("transcribe", partial(tools.transcribe.run, speech, deadline=never), SOUND_S),
+        ("sentiment", partial(tools.sentiment.run, SentimentTask(WORDS, "en"), deadline=never), 1),
+    ]
+    await _warm_reader(tools.reader, latencies)
+    for name, unit, work in units:
+        for number in range(ROUNDS):
+            _, ms = await slots.run(unit, rank=Rank.CHAIN, deadline=never)
+            if number:
+                latencies.observe(name, ms=ms, work=work)
+
+
+async def _warm_reader(reader: Reader, latencies: LatencyBook) -> None:
+    """Have the labels embedded, which takes far longer than any clip's text, then read a text as a clip's is read."""
+    await reader.engine.warm(reader.vocabulary.topics, reader.vocabulary.safety)
+    latencies.forget("text")
+    for _ in range(ROUNDS):
+        await reader.begin("warm-up").read(Origin.SPEECH, WORDS, language="en", deadline=Deadline.never())
+
+
+def _frame() -> Frame:
+    """Return a picture with two lines of text on a textured ground, so that OCR has something to read."""
+    ground = np.random.default_rng(0).integers(90, 160, (360, 640, 3), dtype=np.uint8)
+    picture = Image.fromarray(ground)
+    pen = ImageDraw.Draw(picture)
+    for line in range(2):
+        pen.text((40, 200 + 60 * line), "warming up the text reader", fill="white", font_size=32)
+    return Frame(index=0, t_s=0.0, image=np.asarray(picture), display_width=640, display_height=360)
+
+
+def _sound() -> AudioClip:
+    """Return noise. It holds no words, but a window costs the encoder the same whatever is in it."""
+    noise = np.random.default_rng(0).normal(0, 0.05, int(SOUND_S * SAMPLE_RATE_HZ))
+    return AudioClip(noise.astype(np.float32))

@@ -1,0 +1,114 @@
+"""Cutting speech into the windows that are transcribed one by one, and finding the way back to the clip's time."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import ceil
+
+import numpy as np
+
+from schemas.media import SAMPLE_RATE_HZ, AudioClip, Samples
+from schemas.perception import SpeechSpan
+
+MAX_WINDOW_S = 15.0
+"""Whisper takes up to 27 s and its slack, but nothing can be given up half way through a window."""
+
+KEPT_PAUSE_S = 1.0
+"""So much of a pause stays: it tells sentences apart. The rest would only cost time, and invite invention."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Stretches of one language, heard as if one followed the other. ``parts`` are in seconds of the clip's sound."""
+
+    parts: tuple[SpeechSpan, ...]
+    language: str
+
+    @property
+    def duration_s(self) -> float:
+        """Length of what is heard."""
+        return sum(map(_length_s, self.parts))
+
+    def samples(self, audio: AudioClip) -> Samples:
+        """Return the sound, joined. Does not mutate ``audio``."""
+        return np.concatenate([_slice(audio, part) for part in self.parts])
+
+    def starts_at(self, t_s: float) -> float:
+        """Return the second of the clip's sound at which something that begins ``t_s`` into the window begins."""
+        return self._locate(t_s, at_joint=1)
+
+    def ends_at(self, t_s: float) -> float:
+        """Return the second of the clip's sound at which something that ends ``t_s`` into the window ends."""
+        return self._locate(t_s, at_joint=0)
+
+    def _locate(self, t_s: float, *, at_joint: int) -> float:
+        """Clamp and map ``t_s``; a joint between two parts is the later one's start or the earlier one's end."""
+        ends_s = np.cumsum([_length_s(part) for part in self.parts])
+        index = int(np.searchsorted(ends_s, t_s + _SAME_S * (2 * at_joint - 1), side="right" if at_joint else "left"))
+        index = min(index, len(self.parts) - 1)
+        part = self.parts[index]
+        return min(max(part.end_s - (float(ends_s[index]) - t_s), part.start_s), part.end_s)
+
+
+_SAME_S = 1e-6
+"""Rounding."""
+
+
+def cut_windows(spans: Sequence[SpeechSpan], languages: Sequence[str]) -> list[Window]:
+    """Return windows that hold all ``spans`` in order, each in one language and no longer than ``MAX_WINDOW_S``.
+
+    ``languages`` has one entry a span. Spans that are too long themselves are chopped.
+    """
+    windows: list[Window] = []
+    for language, run in groupby(zip(spans, languages, strict=True), key=lambda pair: pair[1]):
+        chopped = [piece for span, _ in run for piece in _chopped(span)]
+        windows += [Window(tuple(_joined(group)), language) for group in _even_groups(chopped)]
+    return windows
+
+
+def _chopped(span: SpeechSpan) -> Iterator[SpeechSpan]:
+    count = max(1, ceil(_length_s(span) / MAX_WINDOW_S - _SAME_S))
+    step_s = _length_s(span) / count
+    for i in range(count):
+        yield SpeechSpan(span.start_s + i * step_s, span.start_s + (i + 1) * step_s)
+
+
+def _even_groups(spans: list[SpeechSpan]) -> Iterator[list[SpeechSpan]]:
+    """Yield consecutive spans in as few groups as fit, of about the same length: a short rest lacks context."""
+    total_s = _heard_s(spans)
+    aim_s = total_s / max(1, ceil(total_s / MAX_WINDOW_S))
+    group: list[SpeechSpan] = []
+    for span in spans:
+        longer_s = _heard_s([*group, span])
+        if group and (longer_s > MAX_WINDOW_S or longer_s - _length_s(span) / 2 > aim_s):
+            yield group
+            group = []
+        group.append(span)
+    if group:
+        yield group
+
+
+def _joined(spans: Iterable[SpeechSpan]) -> list[SpeechSpan]:
+    """Return the parts to be heard: short pauses whole, long ones cut down to their two ends."""
+    parts: list[SpeechSpan] = []
+    for span in spans:
+        if not parts:
+            parts.append(span)
+        elif span.start_s - parts[-1].end_s <= KEPT_PAUSE_S:
+            parts[-1] = SpeechSpan(parts[-1].start_s, span.end_s)
+        else:
+            parts[-1] = SpeechSpan(parts[-1].start_s, parts[-1].end_s + KEPT_PAUSE_S / 2)
+            parts.append(SpeechSpan(span.start_s - KEPT_PAUSE_S / 2, span.end_s))
+    return parts
+
+
+def _heard_s(spans: list[SpeechSpan]) -> float:
+    return sum(map(_length_s, _joined(spans)))
+
+
+def _length_s(span: SpeechSpan) -> float:
+    return span.end_s - span.start_s
+
+
+def _slice(audio: AudioClip, span: SpeechSpan) -> Samples:
+    return audio.samples[round(span.start_s * SAMPLE_RATE_HZ) : round(span.end_s * SAMPLE_RATE_HZ)]

@@ -1,0 +1,54 @@
+"""What a Whisper model is asked, whatever runs it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from stages.mel import Mel
+
+
+class Piece(NamedTuple):
+    """Text between two time stamps of one window, in seconds of that window; ``end_s`` None: not closed."""
+
+    start_s: float
+    end_s: float | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What one window says. ``mean_logprob`` is per token, the end of the text included."""
+
+    pieces: tuple[Piece, ...]
+    mean_logprob: float
+    no_speech: float
+
+
+class Whisper(Protocol):
+    """One loaded model. Both methods may be called from several threads at once and do not mutate their input.
+
+    They take spectrograms shorter than the 30 s Whisper was trained on: an encoder's cost is its window. They raise
+    ``StageError`` when the runtime fails.
+    """
+
+    @property
+    def name(self) -> str:
+        """Weights, runtime and precision."""
+        ...
+
+    @property
+    def mel_bins(self) -> int:
+        """Rows of the spectrogram it reads."""
+        ...
+
+    def languages(self, mel: Mel) -> Mapping[str, float]:
+        """Return the probability of every language it knows, by ISO 639-1 code. For multilingual models only."""
+        ...
+
+    def decode(self, mel: Mel, *, language: str, prompt: str, max_tokens: int, beams: int) -> Decoded:
+        """Write down what is said, with time stamps, following the ``beams`` likeliest readings (1: greedily).
+
+        ``prompt`` is text that went before, "" for none. At most ``max_tokens`` tokens, time stamps included. English
+        models take ``en`` only.
+        """
+        ...

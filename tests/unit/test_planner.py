@@ -1,0 +1,78 @@
+"""The planner's choices on a machine whose costs are known."""
+
+import pytest
+
+from pipeline.latency import LatencyBook
+from pipeline.planner import LADDER, PRIORS_MS, choose_plan, plan_names, predict_ms
+from schemas.errors import ConfigurationError
+from schemas.media import ProbedMedia
+from schemas.result import Media
+
+
+def clip(*, frames: int = 250, audio_s: float = 10.0) -> ProbedMedia:
+    media = Media(duration_s=10.0, width=640, height=360, fps=25, frame_count=frames, has_audio=audio_s > 0)
+    return ProbedMedia(media=media, frame_times_s=tuple(i / 25 for i in range(frames)), audio_s=audio_s)
+
+
+def choose(remaining_ms: float, *, wanted: str = "auto", probed: ProbedMedia | None = None, slots: int = 2):
+    book = LatencyBook(PRIORS_MS)
+    return choose_plan(wanted, probed=probed or clip(), remaining_ms=remaining_ms, slots=slots, latencies=book)
+
+
+def test_without_a_deadline_the_most_thorough_plan_is_taken():
+    assert choose(float("inf")).plan.name == "best"
+
+
+def test_less_time_never_gives_a_more_thorough_plan():
+    chosen = [LADDER.index(choose(ms).plan) for ms in (5000, 1000, 700, 500, 400, 300, 200, 100, 1)]
+    assert chosen == sorted(chosen)
+    assert chosen[0] == 0
+    assert chosen[-1] == len(LADDER) - 1
+
+
+def test_the_chosen_plan_fits_by_its_own_prediction():
+    chosen = choose(600)
+    assert chosen.predicted_ms <= 600
+    assert "600 ms" in chosen.reason
+
+
+def test_when_nothing_fits_the_cheapest_is_tried_and_the_reason_says_so():
+    chosen = choose(1)
+    assert chosen.plan is LADDER[-1]
+    assert "nothing is predicted to fit" in chosen.reason
+
+
+def test_a_plan_asked_for_by_name_is_taken_even_if_it_cannot_fit():
+    assert choose(1, wanted="best").plan.name == "best"
+
+
+def test_an_unknown_plan_is_refused_and_the_known_ones_are_named():
+    with pytest.raises(ConfigurationError) as refused:
+        choose(1, wanted="turbo")
+    assert all(name in str(refused.value) for name in plan_names())
+
+
+def test_more_slots_never_make_the_prediction_longer():
+    book = LatencyBook(PRIORS_MS)
+    for plan in LADDER:
+        times = [predict_ms(plan, probed=clip(), slots=slots, latencies=book) for slots in (1, 2, 4, 64)]
+        assert times == sorted(times, reverse=True)
+
+
+def test_silence_and_missing_pictures_cost_nothing():
+    book = LatencyBook(PRIORS_MS)
+    both = predict_ms(LADDER[0], probed=clip(), slots=1, latencies=book)
+    mute = predict_ms(LADDER[0], probed=clip(audio_s=0), slots=1, latencies=book)
+    sound = predict_ms(LADDER[0], probed=clip(frames=0), slots=1, latencies=book)
+    assert mute < both
+    assert sound < both
+    assert mute + sound < both + 2 * PRIORS_MS["text"] + 2 * PRIORS_MS["fuse"]
+
+
+def test_a_machine_that_became_slow_gets_a_cheaper_plan():
+    book = LatencyBook(PRIORS_MS)
+    quick = choose_plan("auto", probed=clip(), remaining_ms=600, slots=2, latencies=book).plan
+    for _ in range(64):
+        book.observe("ocr", ms=900, work=1)
+    slow = choose_plan("auto", probed=clip(), remaining_ms=600, slots=2, latencies=book).plan
+    assert LADDER.index(slow) > LADDER.index(quick)
