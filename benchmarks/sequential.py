@@ -10,6 +10,7 @@ from benchmarks.flow_clips import FlowClip
 from benchmarks.machine import CpuMeter
 from benchmarks.samples import Cost, Sample
 from llm_engine.understanding import TextEvidence, understand
+from pipeline.hear import LONGEST_LISTEN_S
 from pipeline.job_run import Workshop
 from pipeline.planner import LADDER, spread
 from schemas.deadline import Deadline
@@ -55,7 +56,7 @@ class Sequential:
     async def _decode_audio(self, clip: FlowClip, watch: "Watch") -> AudioClip:
         with watch.step("audio"):
             async with self._workshop.decoders.session(clip.path, deadline=NEVER) as session:
-                return await session.audio(max_s=self._workshop.max_audio_s)
+                return await session.audio(max_s=LONGEST_LISTEN_S)
 
     def _look(self, frames: Sequence[Frame], watch: "Watch") -> list[FrameText]:
         tools, plan, count = self._tools, self._plan, len(frames)

@@ -54,7 +54,7 @@ async def _decode(run: JobRun) -> AudioClip | None:
 
 def _listenable_s(run: JobRun) -> float:
     """Return how much sound is worth decoding: twice what could be transcribed in the time left; half is pauses."""
-    rate_ms = run.workshop.latencies.rate_ms("transcribe")
+    rate_ms = run.workshop.latencies.rate_ms("transcribe:auto")
     return min(max(SHORTEST_LISTEN_S, 2 * run.cutoff.remaining() * 1e3 / rate_ms), LONGEST_LISTEN_S)
 
 
@@ -90,7 +90,7 @@ async def _transcribe(run: JobRun, audio: AudioClip, spans: tuple[SpeechSpan, ..
         text_s = run.workshop.latencies.predict_ms("text", work=1) / 1e3
         task = SpeechTask(audio=audio, spans=spans, model=asr, language_hint=None)
         listen = partial(tool.run, task, deadline=run.cutoff.reserve(text_s))
-        transcript = await run.unit(record, listen, rank=Rank.CHAIN, amount=audio.duration_s)
+        transcript = await run.unit(record, listen, rank=Rank.CHAIN, amount=audio.duration_s, key=f"transcribe:{asr}")
         record.parts.append(transcript)
         record.model = transcript.model
         if not transcript.complete:

@@ -63,12 +63,15 @@ class JobRun:
         """Whether the job asked for ``stage``."""
         return self.job.want is None or stage in self.job.want
 
-    async def unit(self, record: StageRecord, work: Callable[[], T], *, rank: Rank, amount: float = 1.0) -> T:
+    async def unit(
+        self, record: StageRecord, work: Callable[[], T], *, rank: Rank, amount: float = 1.0, key: str | None = None
+    ) -> T:
         """Run one unit of a stage on a CPU slot, book its time, and return what it found.
 
-        ``amount`` is the unit's size in the planner's measure. Raises ``DeadlineExceeded`` past the cutoff.
+        ``amount`` is the unit's size in the planner's measure, under ``key`` (the stage's name if None). Raises
+        ``DeadlineExceeded`` past the cutoff.
         """
         value, run_ms = await self.workshop.slots.run(work, rank=rank, deadline=self.cutoff)
         record.busy_ms += run_ms
-        self.workshop.latencies.observe(record.name, ms=run_ms, work=amount)
+        self.workshop.latencies.observe(key or record.name, ms=run_ms, work=amount)
         return value

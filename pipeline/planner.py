@@ -1,7 +1,7 @@
-"""Chooses how thoroughly to look at one clip. Pure: everything it knows is handed in.
+"""Chooses how thoroughly to look at and listen to one clip. Pure: everything it knows is handed in.
 
-The ladder holds plans from the most thorough to a glance. ``auto`` takes the first one whose predicted end lies before
-the deadline: quality degrades before anything is dropped. The prediction is the classic lower bound on a schedule,
+The ladder holds plans from the most thorough to a glance. ``auto`` takes the first one that is predicted to fit the
+time left: quality degrades before anything is dropped. The prediction is the classic lower bound on a schedule,
 ``max(longest chain, total work / slots)``, over the measured p95 of each stage, so it follows the machine.
 """
 
@@ -15,7 +15,10 @@ from stages.transcribe import AsrModel
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many frames each stage sees, and who listens. ``asr`` is a model of the transcriber, or ``auto``."""
+    """How many frames each stage sees, and who listens.
+
+    ``asr`` is a model of the transcriber, or ``auto``. No plan takes everything for English without listening first.
+    """
 
     name: str
     frames: int
@@ -27,26 +30,27 @@ class Plan:
 
 
 LADDER: tuple[Plan, ...] = (
-    Plan("best", frames=8, ocr_frames=3, scene_frames=4, unsafe_frames=4, asr="auto", max_side_px=1280),
+    Plan("best", frames=8, ocr_frames=3, scene_frames=4, unsafe_frames=4, asr="base", max_side_px=1280),
     Plan("thorough", frames=6, ocr_frames=2, scene_frames=3, unsafe_frames=3, asr="auto", max_side_px=960),
     Plan("standard", frames=4, ocr_frames=1, scene_frames=2, unsafe_frames=2, asr="auto", max_side_px=960),
     Plan("lean", frames=3, ocr_frames=1, scene_frames=1, unsafe_frames=1, asr="auto", max_side_px=640),
-    Plan("glance", frames=1, ocr_frames=1, scene_frames=1, unsafe_frames=1, asr="tiny.en", max_side_px=640),
+    Plan("glance", frames=1, ocr_frames=1, scene_frames=1, unsafe_frames=1, asr="auto", max_side_px=640),
 )
 
 PRIORS_MS: dict[str, float] = {
-    # Milliseconds a unit on one core before anything was measured; start-up calibration replaces them at once.
+    # Milliseconds a unit on one core before anything was measured; start-up calibration replaces most of them at once.
     "frames": 4.0,  # a megapixel decoded
     "detect": 20.0,  # a frame
     "confirm": 40.0,  # a clip
-    "scene": 12.0,
+    "scene": 12.0,  # a frame
     "unsafe": 24.0,
     "ocr": 120.0,
     "audio": 3.0,  # a second of sound
     "vad": 2.0,
-    "transcribe": 24.0,
+    "transcribe:auto": 30.0,
+    "transcribe:base": 60.0,
     "sentiment": 2.0,  # a text
-    "text": 5.0,  # a text
+    "text": 5.0,
     "fuse": 5.0,  # a clip
 }
 
@@ -79,6 +83,22 @@ def choose_plan(
         predicted_ms = predict_ms(plan, probed=probed, slots=slots, latencies=latencies)
         if predicted_ms <= remaining_ms:
             return ChosenPlan(plan, predicted_ms, _fits(plan, predicted_ms, remaining_ms))
+    return _best_beside_speech(probed=probed, remaining_ms=remaining_ms, slots=slots, latencies=latencies)
+
+
+def _best_beside_speech(*, probed: ProbedMedia, remaining_ms: float, slots: int, latencies: LatencyBook) -> ChosenPlan:
+    """Return a plan for a clip that fits no plan whole.
+
+    Often it is speech alone that is too long. Looking less would not make it shorter: it is cut at the deadline, and
+    the pictures get what the other slots have.
+    """
+    for plan in LADDER:
+        listening_ms = min(remaining_ms, _listening_ms(plan, probed, latencies))
+        looking_ms = _looking_ms(plan, probed, latencies)
+        if plan.asr != "base" and max(listening_ms, (listening_ms + looking_ms) / slots) <= remaining_ms:
+            predicted_ms = predict_ms(plan, probed=probed, slots=slots, latencies=latencies)
+            reason = f"speech is predicted to take longer than the {remaining_ms:.0f} ms left: it is cut there"
+            return ChosenPlan(plan, predicted_ms, reason)
     cheapest = LADDER[-1]
     predicted_ms = predict_ms(cheapest, probed=probed, slots=slots, latencies=latencies)
     reason = f"nothing is predicted to fit {remaining_ms:.0f} ms; the cheapest plan, and what is ready by then"
@@ -87,17 +107,19 @@ def choose_plan(
 
 def predict_ms(plan: Plan, *, probed: ProbedMedia, slots: int, latencies: LatencyBook) -> float:
     """Return the predicted milliseconds from now to the fused result."""
-    seconds = probed.audio_s
-    chain_ms = (
-        sum(latencies.predict_ms(key, work=seconds) for key in ("audio", "vad", "transcribe")) if seconds else 0.0
-    )
+    chain_ms = _listening_ms(plan, probed, latencies)
     looking_ms = _looking_ms(plan, probed, latencies)
-    text_ms = latencies.predict_ms("text", work=1)
-    fuse_ms = latencies.predict_ms("fuse", work=1)
-    return max(chain_ms + text_ms, (chain_ms + looking_ms + text_ms) / slots) + fuse_ms
+    return max(chain_ms, (chain_ms + looking_ms) / slots) + latencies.predict_ms("fuse", work=1)
+
+
+def _listening_ms(plan: Plan, probed: ProbedMedia, latencies: LatencyBook) -> float:
+    """Return the cost of the chain from sound to meaning."""
+    heard_ms = sum(latencies.predict_ms(key, work=probed.audio_s) for key in ("audio", "vad", f"transcribe:{plan.asr}"))
+    return heard_ms + sum(latencies.predict_ms(key, work=1) for key in ("sentiment", "text"))
 
 
 def _looking_ms(plan: Plan, probed: ProbedMedia, latencies: LatencyBook) -> float:
+    """Return the cost of everything that is done with pictures, decoding included."""
     if not probed.has_video:
         return 0.0
     units = {"detect": plan.frames, "ocr": plan.ocr_frames, "scene": plan.scene_frames, "unsafe": plan.unsafe_frames}

@@ -49,6 +49,8 @@ async def _take_in(
     words = text()
     if not words:
         return
+    if not record.parts:
+        record.start_ms = run.board.now_ms()  # waiting for the first words was not reading
     with run.board.guard(record):
         began_ms = run.board.now_ms()
         language = run.workshop.tools.text_language.of(words)
@@ -87,12 +89,15 @@ async def _feel_text(
     run: JobRun, record: StageRecord, *, origin: Origin, known: asyncio.Event, text: Callable[[], str]
 ) -> None:
     await known.wait()
+    words = text()
+    if not words:
+        return
+    if not record.parts:
+        record.start_ms = run.board.now_ms()
     with run.board.guard(record):
-        words = text()
-        if words:
-            task = SentimentTask(words, run.workshop.tools.text_language.of(words))
-            feel = partial(run.workshop.tools.sentiment.run, task, deadline=run.cutoff)
-            record.parts.append((origin, await run.unit(record, feel, rank=Rank.CHAIN)))
+        task = SentimentTask(words, run.workshop.tools.text_language.of(words))
+        feel = partial(run.workshop.tools.sentiment.run, task, deadline=run.cutoff)
+        record.parts.append((origin, await run.unit(record, feel, rank=Rank.CHAIN)))
 
 
 def _sources(run: JobRun) -> tuple[tuple[Origin, asyncio.Event, Callable[[], str]], ...]:

@@ -72,7 +72,7 @@ def _choose_plan(run: JobRun, probed: ProbedMedia) -> Plan:
 
 async def _decode(run: JobRun, session: DecodeSession, *, probed: ProbedMedia, sampling: SamplingPlan) -> None:
     try:
-        with run.board.running("frames", plan=f"{len(sampling.times_s)} {sampling.strategy}") as record:
+        with run.board.running("frames", plan=f"{_frames(len(sampling.times_s))}, {sampling.strategy}") as record:
             async with run.workshop.slots.hold(rank=Rank.DECODE, deadline=run.cutoff):
                 began_ms = run.board.now_ms()
                 async for frame in session.frames(sampling):
@@ -90,7 +90,7 @@ async def _look(run: JobRun, name: str, *, only: frozenset[int]) -> None:
         run.board.conclude(name, StageStatus.SKIPPED)
         return
     stage: Stage[Frame, object] = getattr(run.workshop.tools, name)
-    with run.board.running(name, model=stage.model, plan=f"{len(only)} frames") as record:
+    with run.board.running(name, model=stage.model, plan=_frames(len(only))) as record:
         async with asyncio.TaskGroup() as units:
             async for frame in run.feed.follow():
                 if frame.index in only:
@@ -113,3 +113,7 @@ async def _confirm(run: JobRun) -> None:
     with run.board.running("confirm", model=tool.model) as record:
         looks = [Look(frames[part.t_s], part) for part in found]
         record.parts.append(await run.unit(record, partial(tool.run, looks, deadline=run.cutoff), rank=Rank.HEAVY))
+
+
+def _frames(count: int) -> str:
+    return "1 frame" if count == 1 else f"{count} frames"

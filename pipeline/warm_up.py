@@ -1,5 +1,6 @@
 """Runs every stage at start-up: no clip pays for lazy loading, and the planner gets its first costs."""
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 
@@ -8,6 +9,7 @@ from PIL import Image, ImageDraw
 
 from llm_engine.understanding import Origin, Reader
 from pipeline.latency import LatencyBook
+from pipeline.planner import LADDER
 from pipeline.slot_queue import Rank
 from pipeline.slots import CpuSlots
 from pipeline.toolbox import Toolbox
@@ -16,10 +18,10 @@ from schemas.media import SAMPLE_RATE_HZ, AudioClip, Frame
 from schemas.perception import FrameDetections, SpeechSpan
 from stages.confirm import Look
 from stages.sentiment import SentimentTask
-from stages.transcribe import SpeechTask
+from stages.transcribe import AsrModel, SpeechTask
 
-ROUNDS = 3
-"""The first call of a model pays for its memory; the later ones show what it costs."""
+ROUNDS = 2
+"""The first call of a model pays for its memory; the next one shows what it costs."""
 
 SOUND_S = 5.0
 
@@ -31,7 +33,6 @@ async def warm_up(tools: Toolbox, *, slots: CpuSlots, latencies: LatencyBook) ->
     never = Deadline.never()
     frame, sound = _frame(), _sound()
     looks = [Look(frame, FrameDetections(0.0, ()))]
-    speech = SpeechTask(audio=sound, spans=(SpeechSpan(0.0, SOUND_S),), model="auto", language_hint="en")
     units: list[tuple[str, Callable[[], object], float]] = [
         ("ocr", partial(tools.ocr.run, frame, deadline=never), 1),
         ("detect", partial(tools.detect.run, frame, deadline=never), 1),
@@ -39,15 +40,26 @@ async def warm_up(tools: Toolbox, *, slots: CpuSlots, latencies: LatencyBook) ->
         ("unsafe", partial(tools.unsafe.run, frame, deadline=never), 1),
         ("scene", partial(tools.scene.run, frame, deadline=never), 1),
         ("vad", partial(tools.vad.run, sound, deadline=never), SOUND_S),
-        ("transcribe", partial(tools.transcribe.run, speech, deadline=never), SOUND_S),
+        *(
+            (f"transcribe:{model}", partial(tools.transcribe.run, _speech(sound, model), deadline=never), SOUND_S)
+            for model in sorted({plan.asr for plan in LADDER})
+        ),
         ("sentiment", partial(tools.sentiment.run, SentimentTask(WORDS, "en"), deadline=never), 1),
     ]
     await _warm_reader(tools.reader, latencies)
-    for name, unit, work in units:
-        for number in range(ROUNDS):
-            _, ms = await slots.run(unit, rank=Rank.CHAIN, deadline=never)
-            if number:
-                latencies.observe(name, ms=ms, work=work)
+    async with asyncio.TaskGroup() as stages:
+        for name, unit, work in units:
+            stages.create_task(_warm_stage(name, unit, work=work, slots=slots, latencies=latencies))
+
+
+async def _warm_stage(
+    name: str, unit: Callable[[], object], *, work: float, slots: CpuSlots, latencies: LatencyBook
+) -> None:
+    """Run one stage; book all rounds but the first. Beside others, as in a clip."""
+    for number in range(ROUNDS):
+        _, ms = await slots.run(unit, rank=Rank.CHAIN, deadline=Deadline.never())
+        if number:
+            latencies.observe(name, ms=ms, work=work)
 
 
 async def _warm_reader(reader: Reader, latencies: LatencyBook) -> None:
@@ -66,6 +78,10 @@ def _frame() -> Frame:
     for line in range(2):
         pen.text((40, 200 + 60 * line), "warming up the text reader", fill="white", font_size=32)
     return Frame(index=0, t_s=0.0, image=np.asarray(picture), display_width=640, display_height=360)
+
+
+def _speech(sound: AudioClip, model: AsrModel) -> SpeechTask:
+    return SpeechTask(audio=sound, spans=(SpeechSpan(0.0, SOUND_S),), model=model, language_hint=None)
 
 
 def _sound() -> AudioClip:

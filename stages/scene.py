@@ -34,6 +34,9 @@ MOST = 0.6
 CLOSE = 1 / 3
 """Share of the frame that people fill when they are the subject, and not in a place."""
 
+MAJORITY = 0.5
+"""A clip is a portrait, a group or a meeting when more than this share of its frames are."""
+
 SAMPLED = 4
 """One row in so many is enough to measure a picture."""
 
@@ -107,9 +110,9 @@ def clip_scene(scenes: Sequence[FrameScene], found: Sequence[FrameDetections]) -
 
 
 def _people(found: Sequence[FrameDetections]) -> dict[str, float]:
-    """Return how large a share of the frames show a portrait, a group, a meeting; at most one of them each."""
-    kinds = [kind for frame in found if (kind := _company(frame.items))]
-    return {kind: kinds.count(kind) / len(found) for kind in set(kinds)}
+    """Return the share of the frames that show a portrait, a group or a meeting, if most of them show the same."""
+    kinds = [_company(frame.items) for frame in found]
+    return {kind: share for kind in set(kinds) if kind and (share := kinds.count(kind) / len(kinds)) > MAJORITY}
 
 
 def _company(items: Sequence[Detection]) -> str | None:

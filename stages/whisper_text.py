@@ -17,7 +17,7 @@ HOPELESS_LOGPROB = -1.5
 MAX_COMPRESSION = 2.4
 """Text that zlib shrinks further is a loop (the threshold of Whisper's reference code)."""
 
-_LOOP = re.compile(r"(.{1,80}?)\1{4,}", re.DOTALL)
+_LOOP = re.compile(r"(\S.{1,79}?)(\s?)(?:\1\2){3,}\1")
 _NOT_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W\da-z])|(?<=[。！？])(?!$)")
 _ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|vs|[A-Z])\.$")
@@ -40,7 +40,7 @@ def said(decoded: Decoded, *, duration_s: float, prompt: str) -> tuple[Piece, ..
 def tidy(text: str) -> str:
     """Return ``text`` on one line, without control characters, and what is said five times in a row only twice."""
     line = " ".join(_NOT_TEXT.sub(" ", text).split())
-    return _LOOP.sub(r"\1\1", line)
+    return _LOOP.sub(r"\1\2\1", line)
 
 
 def is_loop(text: str) -> bool:
