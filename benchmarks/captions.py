@@ -92,7 +92,8 @@ def _caption_truth(entry: dict[str, Any]) -> CaptionTruth:
 
 def score_captions(truth: CaptionTruth, read: Sequence[TextSpan], *, read_times_s: Iterable[float]) -> CaptionScore:
     """Look for every caption among the lines that were read while it was shown."""
-    found, missed = [], []
+    found: list[str] = []
+    missed: list[str] = []
     for caption in truth.expected(read_times_s):
         (found if _is_among(read, caption) else missed).append(caption.text)
     return CaptionScore(tuple(found), tuple(missed))

@@ -50,7 +50,7 @@ class Ours:
     async def run(self, clip: FlowClip) -> Sample:
         """Analyse ``clip``; stages have wall times only, because they share processes and threads."""
         job = job_for(clip.path, budget_ms=self._budget_ms)
-        cpu_s, began_s = self._meter.read_s(), time.perf_counter()
+        mark, began_s = self._meter.mark(), time.perf_counter()
         deadline = Deadline.after(self._budget_ms / 1e3) if self._budget_ms else Deadline.never()
         analysis = await self._analyzer.analyze(job, clip.path, deadline=deadline, plan=self._plan)
         wall_ms = (time.perf_counter() - began_s) * 1e3
@@ -59,7 +59,7 @@ class Ours:
         return Sample(
             contestant=self.name,
             clip=clip.name,
-            whole=Cost(wall_ms, (self._meter.read_s() - cpu_s) * 1e3),
+            whole=Cost(wall_ms, self._meter.since_s(mark) * 1e3),
             stages={name: _busy(report) for name, report in result.stages.items()},
             complete=result.status is ResultStatus.COMPLETE,
             plan=result.plan.name if result.plan else "",

@@ -44,7 +44,7 @@ def _has_parts(root: Path, entry: dict[str, Any]) -> bool:
 
 def _path(root: Path, entry: dict[str, Any]) -> Path:
     if "seconds" not in entry:
-        return root / entry["picture"]
+        return root / str(entry["picture"])
     path = MADE / f"{entry['name']}.mp4"
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)

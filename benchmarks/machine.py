@@ -3,6 +3,7 @@
 import os
 import resource
 import time
+from typing import NamedTuple
 
 from benchmarks.memory import PROC, descendants
 
@@ -24,17 +25,33 @@ def describe_machine() -> str:
     return f"{model}; {units}; {len(os.sched_getaffinity(0))} cores"
 
 
+class CpuMark(NamedTuple):
+    """Where a meter's clocks stood."""
+
+    children_s: float
+    own_s: float
+
+
 class CpuMeter:
     """CPU seconds of this process, of its living descendants but ``without``, and of those that have ended."""
 
     def __init__(self, *, without: frozenset[int] = frozenset()) -> None:
         self._without = without
 
-    def read_s(self) -> float:
-        """Return the sum so far. Descendants count in steps of a clock tick (10 ms)."""
+    def mark(self) -> CpuMark:
+        """Return where the clocks stand. What reading them costs is not counted, here or in ``since_s``."""
+        children_s = self._children_s()
+        return CpuMark(children_s, time.process_time())
+
+    def since_s(self, mark: CpuMark) -> float:
+        """Return what was used since ``mark``. Living descendants count in steps of a clock tick (10 ms)."""
+        own_s = time.process_time() - mark.own_s
+        return own_s + self._children_s() - mark.children_s
+
+    def _children_s(self) -> float:
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         living = sum(cpu_ticks(pid) for pid in descendants(os.getpid()) if pid not in self._without)
-        return time.process_time() + ended.ru_utime + ended.ru_stime + living / TICKS_A_SECOND
+        return ended.ru_utime + ended.ru_stime + living / TICKS_A_SECOND
 
 
 def cpu_ticks(pid: int) -> int:
@@ -51,15 +68,15 @@ class OtherLoad:
 
     def __init__(self) -> None:
         self._meter = CpuMeter()
-        self._began = self._now()
+        self._mark = self._meter.mark()
+        self._began_s = time.perf_counter()
+        self._busy_s = busy_s()
 
     def share(self) -> float:
         """Return the part of all cores' time that others used, 0 to 1. Figures are only worth much near 0."""
-        wall_s, others_s = (now - then for now, then in zip(self._now(), self._began, strict=True))
+        wall_s = time.perf_counter() - self._began_s
+        others_s = busy_s() - self._busy_s - self._meter.since_s(self._mark)
         return max(0.0, others_s) / (wall_s * (os.cpu_count() or 1))
-
-    def _now(self) -> tuple[float, float]:
-        return time.perf_counter(), busy_s() - self._meter.read_s()
 
 
 def busy_s() -> float:

@@ -16,13 +16,13 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One clip analysed once by one contestant. ``complete``: nothing was missing."""
+    """One clip analysed once by one contestant. ``complete``: whether nothing was missing, where it says so."""
 
     contestant: str
     clip: str
     whole: Cost
     stages: dict[str, Cost] = field(default_factory=dict)
-    complete: bool = True
+    complete: bool | None = None
     plan: str = ""
 
 

@@ -4,8 +4,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from stages.transcribe import SpeechTask
-
 from benchmarks.flow_clips import FlowClip
 from benchmarks.machine import CpuMeter
 from benchmarks.samples import Cost, Sample
@@ -19,6 +17,7 @@ from schemas.perception import FrameText, Transcript
 from stages.confirm import Look
 from stages.media.sampling import plan_frames
 from stages.sentiment import SentimentTask
+from stages.transcribe import SpeechTask
 
 NEVER = Deadline.never()
 
@@ -104,7 +103,7 @@ class Watch:
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Note the cost of the block under ``name``."""
-        cpu_s, began_s = self._meter.read_s(), time.perf_counter()
+        mark, began_s = self._meter.mark(), time.perf_counter()
         yield
         wall_ms = (time.perf_counter() - began_s) * 1e3
-        self.costs[name] = Cost(wall_ms, (self._meter.read_s() - cpu_s) * 1e3)
+        self.costs[name] = Cost(wall_ms, self._meter.since_s(mark) * 1e3)

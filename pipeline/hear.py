@@ -88,7 +88,7 @@ async def _transcribe(run: JobRun, audio: AudioClip, spans: tuple[SpeechSpan, ..
     with run.board.running("transcribe", model=tool.model, plan=asr) as record:
         # The thread stops by itself early enough for the words to be understood; what it has by then still counts.
         text_s = run.workshop.latencies.predict_ms("text", work=1) / 1e3
-        task = SpeechTask(audio=audio, spans=spans, model=asr, language_hint=None)
+        task = SpeechTask(audio=audio, spans=spans, model=asr, language_hint=run.title_language())
         listen = partial(tool.run, task, deadline=run.cutoff.reserve(text_s))
         transcript = await run.unit(record, listen, rank=Rank.CHAIN, amount=audio.duration_s, key=f"transcribe:{asr}")
         record.parts.append(transcript)

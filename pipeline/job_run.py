@@ -63,6 +63,10 @@ class JobRun:
         """Whether the job asked for ``stage``."""
         return self.job.want is None or stage in self.job.want
 
+    def title_language(self) -> str | None:
+        """Return the language of the title, if it tells one: a hint for what is spoken."""
+        return self.workshop.tools.text_language.of(self.job.title)
+
     async def unit(
         self, record: StageRecord, work: Callable[[], T], *, rank: Rank, amount: float = 1.0, key: str | None = None
     ) -> T:

@@ -5,7 +5,8 @@ time left: quality degrades before anything is dropped. The prediction is the cl
 ``max(longest chain, total work / slots)``, over the measured p95 of each stage, so it follows the machine.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from pipeline.latency import LatencyBook
 from schemas.errors import ConfigurationError, ErrorCode
@@ -15,10 +16,7 @@ from stages.transcribe import AsrModel
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many frames each stage sees, and who listens.
-
-    ``asr`` is a model of the transcriber, or ``auto``. No plan takes everything for English without listening first.
-    """
+    """How many frames each stage sees, and who listens: ``asr`` is a model of the transcriber, or ``auto``."""
 
     name: str
     frames: int
@@ -30,7 +28,7 @@ class Plan:
 
 
 LADDER: tuple[Plan, ...] = (
-    Plan("best", frames=8, ocr_frames=3, scene_frames=4, unsafe_frames=4, asr="base", max_side_px=1280),
+    Plan("best", frames=8, ocr_frames=8, scene_frames=4, unsafe_frames=4, asr="auto", max_side_px=1280),
     Plan("thorough", frames=6, ocr_frames=2, scene_frames=3, unsafe_frames=3, asr="auto", max_side_px=960),
     Plan("standard", frames=4, ocr_frames=1, scene_frames=2, unsafe_frames=2, asr="auto", max_side_px=960),
     Plan("lean", frames=3, ocr_frames=1, scene_frames=1, unsafe_frames=1, asr="auto", max_side_px=640),
@@ -48,7 +46,7 @@ PRIORS_MS: dict[str, float] = {
     "audio": 3.0,  # a second of sound
     "vad": 2.0,
     "transcribe:auto": 30.0,
-    "transcribe:base": 60.0,
+    "transcribe:tiny.en": 24.0,
     "sentiment": 2.0,  # a text
     "text": 5.0,
     "fuse": 5.0,  # a clip
@@ -70,20 +68,35 @@ def plan_names() -> tuple[str, ...]:
 
 
 def choose_plan(
-    wanted: str, *, probed: ProbedMedia, remaining_ms: float, slots: int, latencies: LatencyBook
+    wanted: str,
+    *,
+    probed: ProbedMedia,
+    remaining_ms: float,
+    slots: int,
+    latencies: LatencyBook,
+    language: str | None = None,
 ) -> ChosenPlan:
     """Return the plan for a clip of which ``remaining_ms`` are left.
 
-    ``wanted`` is ``auto`` or a name of the ladder. Raises ``ConfigurationError`` for another name.
+    ``wanted`` is ``auto`` or a name of the ladder; ``language`` is that of the clip's title, if known. Raises
+    ``ConfigurationError`` for another name.
     """
     if wanted != "auto":
         plan = _named(wanted)
         return ChosenPlan(plan, predict_ms(plan, probed=probed, slots=slots, latencies=latencies), "asked for by name")
-    for plan in LADDER:
+    for plan in _ladder(language):
         predicted_ms = predict_ms(plan, probed=probed, slots=slots, latencies=latencies)
         if predicted_ms <= remaining_ms:
             return ChosenPlan(plan, predicted_ms, _fits(plan, predicted_ms, remaining_ms))
     return _best_beside_speech(probed=probed, remaining_ms=remaining_ms, slots=slots, latencies=latencies)
+
+
+def _ladder(language: str | None) -> Iterator[Plan]:
+    """Yield the plans, each also without finding out the language first where an English title makes that needless."""
+    for plan in LADDER:
+        yield plan
+        if language == "en":
+            yield replace(plan, asr="tiny.en")
 
 
 def _best_beside_speech(*, probed: ProbedMedia, remaining_ms: float, slots: int, latencies: LatencyBook) -> ChosenPlan:
@@ -95,7 +108,7 @@ def _best_beside_speech(*, probed: ProbedMedia, remaining_ms: float, slots: int,
     for plan in LADDER:
         listening_ms = min(remaining_ms, _listening_ms(plan, probed, latencies))
         looking_ms = _looking_ms(plan, probed, latencies)
-        if plan.asr != "base" and max(listening_ms, (listening_ms + looking_ms) / slots) <= remaining_ms:
+        if max(listening_ms, (listening_ms + looking_ms) / slots) <= remaining_ms:
             predicted_ms = predict_ms(plan, probed=probed, slots=slots, latencies=latencies)
             reason = f"speech is predicted to take longer than the {remaining_ms:.0f} ms left: it is cut there"
             return ChosenPlan(plan, predicted_ms, reason)
@@ -158,7 +171,8 @@ def _named(name: str) -> Plan:
 def _fits(plan: Plan, predicted_ms: float, remaining_ms: float) -> str:
     if remaining_ms == float("inf"):
         return "no deadline: the most thorough plan"
-    if plan is LADDER[0]:
+    position = plan_names().index(plan.name)
+    if not position:
         return f"the most thorough plan is predicted to take {predicted_ms:.0f} of {remaining_ms:.0f} ms"
-    above = LADDER[LADDER.index(plan) - 1].name
+    above = LADDER[position - 1].name
     return f"predicted to take {predicted_ms:.0f} of {remaining_ms:.0f} ms; '{above}' would not fit"

@@ -36,9 +36,11 @@ async def see(run: JobRun) -> None:
 
 
 async def _probe(run: JobRun, session: DecodeSession) -> None:
-    with run.board.running("probe"):
+    with run.board.running("probe") as record:
         async with run.workshop.slots.hold(rank=Rank.DECODE, deadline=run.cutoff):
+            began_ms = run.board.now_ms()
             run.probed = await session.probe()
+            record.busy_ms = run.board.now_ms() - began_ms
 
 
 async def _look_at(run: JobRun, session: DecodeSession, probed: ProbedMedia) -> None:
@@ -65,6 +67,7 @@ def _choose_plan(run: JobRun, probed: ProbedMedia) -> Plan:
         remaining_ms=run.cutoff.remaining() * 1e3,
         slots=run.workshop.slots.count,
         latencies=run.workshop.latencies,
+        language=run.title_language(),
     )
     run.planned.set()
     return run.chosen.plan

@@ -9,7 +9,6 @@ from PIL import Image, ImageDraw
 
 from llm_engine.understanding import Origin, Reader
 from pipeline.latency import LatencyBook
-from pipeline.planner import LADDER
 from pipeline.slot_queue import Rank
 from pipeline.slots import CpuSlots
 from pipeline.toolbox import Toolbox
@@ -42,7 +41,7 @@ async def warm_up(tools: Toolbox, *, slots: CpuSlots, latencies: LatencyBook) ->
         ("vad", partial(tools.vad.run, sound, deadline=never), SOUND_S),
         *(
             (f"transcribe:{model}", partial(tools.transcribe.run, _speech(sound, model), deadline=never), SOUND_S)
-            for model in sorted({plan.asr for plan in LADDER})
+            for model in ("auto", "tiny.en")
         ),
         ("sentiment", partial(tools.sentiment.run, SentimentTask(WORDS, "en"), deadline=never), 1),
     ]

@@ -31,8 +31,8 @@ AGREES = 0.85
 """Two frames agree when the weaker sighting reaches this share of the stronger."""
 
 TOGETHER = 0.75
-"""Detector's score + classifier's probability that make a class real: no detector's score reaches it alone, and what is
-seen weakly (0.25) must be named outright (0.5)."""
+"""Detector's score + classifier's probability that make a class real. What is seen weakly (0.25) must be named outright
+(0.5); only a detector at the very top of its scale needs no one."""
 
 ROUNDS = 3
 """A class in doubt is asked about in at most this many frames, while questions last."""
@@ -40,7 +40,7 @@ ROUNDS = 3
 SAME_THING = 0.5
 """Boxes that overlap this much (intersection over union) show one thing: one answer serves them all."""
 
-KEPT = 0.6
+KEPT = 2 / 3
 """Of a real class, sightings weaker than this share of the best are duplicates and shadows."""
 
 MARGIN = 0.1

@@ -37,7 +37,7 @@ CLOSE = 1 / 3
 MAJORITY = 0.5
 """A clip is a portrait, a group or a meeting when more than this share of its frames are."""
 
-SAMPLED = 4
+SAMPLED = 8
 """One row in so many is enough to measure a picture."""
 
 SCREEN = "screen recording"

@@ -18,8 +18,11 @@ FLOAT16 = 4
 HEAD_SIZE = 64
 """The width of one attention head in every Whisper."""
 
-ATTENTION = {"self_attention": ("attn", (("query", "key", "value"), ("out",)))}
-CROSS_ATTENTION = {"attention": ("cross_attn", (("query",), ("key", "value"), ("out",)))}
+Attentions = dict[str, tuple[str, tuple[tuple[str, ...], ...]]]
+"""CTranslate2's name of an attention, Whisper's, and what each of its stacked matrices holds."""
+
+ATTENTION: Attentions = {"self_attention": ("attn", (("query", "key", "value"), ("out",)))}
+CROSS_ATTENTION: Attentions = {"attention": ("cross_attn", (("query",), ("key", "value"), ("out",)))}
 
 
 def load_whisper(folder: Path) -> Whisper:
@@ -101,7 +104,7 @@ def _state(stored: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(array.astype(np.float32)) for name, array in state.items()}
 
 
-def _block(to: str, source: str, stored: dict[str, np.ndarray], *, attentions: dict) -> dict[str, np.ndarray]:
+def _block(to: str, source: str, stored: dict[str, np.ndarray], *, attentions: Attentions) -> dict[str, np.ndarray]:
     block = _norm(f"{to}.mlp_ln", f"{source}/ffn/layer_norm", stored)
     for number, place in enumerate((0, 2)):
         for part in ("weight", "bias"):

@@ -11,8 +11,8 @@ ImageNet-1k (tensorflow/tpu, Apache-2.0), the weights converted to PyTorch by ML
         ../../stages/data/efficientnet_lite0.onnx
 
 The graph is written out layer by layer, batch normalisation folded into the convolutions and TensorFlow's "same"
-padding given as uneven convolution pads. Input ``x``: (n, 3, h, w) float32, (RGB - 127) / 128, sides a multiple of 32 (224 in
-training). Outputs: ``logits`` (n, 1000) and ``embedding`` (n, 1280).
+padding given as uneven convolution pads. Input ``x``: (n, 3, h, w) float32, (RGB - 127) / 128, sides a multiple of 32
+(224 in training). Outputs: ``logits`` (n, 1000) and ``embedding`` (n, 1280).
 """
 
 import sys

@@ -12,6 +12,8 @@ see SOURCE_SHA256, and its 90-row label file.
 The last node, ``TFLite_Detection_PostProcess``, has no ONNX counterpart and is left off: boxes are decoded and
 suppressed in ``stages/detect.py``. Input: (1, 3, 320, 320) float32, (RGB - 127.5) / 127.5. Outputs: box encodings
 (1, 2034, 4) against the anchors, and class scores (1, 2034, 91) after the sigmoid, column 0 being background.
+
+tf2onnx orders and names nodes differently each time, so that the file's hash changes; what it computes does not.
 """
 
 import hashlib

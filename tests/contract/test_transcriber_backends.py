@@ -20,7 +20,11 @@ from stages.transcribe import SpeechTask, Transcriber
 from stages.whisper import Decoded, Whisper
 from tests.sounds import listen
 
-pytestmark = pytest.mark.models
+pytestmark = [
+    pytest.mark.models,
+    # openai-whisper leaves its vocabulary file open.
+    pytest.mark.filterwarnings(r"ignore:Exception ignored in.*\.tiktoken:pytest.PytestUnraisableExceptionWarning"),
+]
 
 Load = Callable[[Path], Whisper]
 
