@@ -6,6 +6,9 @@ OUT    ?= out
 CLIPS  := tests/media/composite/talk_en_jfk.mp4 tests/media/composite/lecture_zh.mp4 tests/media/real/store_aisle.mp4
 CODE   := schemas stages llm_engine pipeline tests benchmarks scripts
 
+# Where torch's CPU wheels lie; only the baseline needs them.
+TORCH_WHEELS ?= https://download.pytorch.org/whl/cpu/torch/
+
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -37,7 +40,10 @@ accuracy: $(VENV)/.dev weights  ## Report accuracy against the manifests, file b
 	$(BIN)/python -m benchmarks.accuracy
 
 bench: $(VENV)/.dev weights  ## Measure latency and CPU time of the whole flow, in parallel and one after another
-	$(BIN)/python -m benchmarks.flow
+	$(BIN)/python -m benchmarks.flow --baseline-python ''
+
+bench-baseline: $(VENV)/.dev weights .venv-baseline/.ready  ## The same beside what one would otherwise script (2.3 GB more)
+	$(BIN)/python -m benchmarks.flow --markdown
 
 weights: $(VENV)/.core  ## Pull the pinned weights (once; about 255 MB)
 	@$(BIN)/halfsecond models pull
@@ -66,4 +72,9 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.core
 	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
 	@touch $@
 
-.PHONY: help run test unit check format accuracy bench weights setup lock clean
+.venv-baseline/.ready: benchmarks/baseline/requirements.txt
+	$(PYTHON) -m venv .venv-baseline
+	.venv-baseline/bin/python -m pip install --quiet --no-deps --require-hashes --find-links $(TORCH_WHEELS) -r $<
+	@touch $@
+
+.PHONY: help run test unit check format accuracy bench bench-baseline weights setup lock clean

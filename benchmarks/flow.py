@@ -89,7 +89,7 @@ async def _measure(clips: Sequence[FlowClip], *, runs: int, baseline: Path | Non
         contestants: list[Contestant] = [
             Ours(OURS, analyzer, meter, plan=PLAN, budget_ms=None),
             Ours(BUDGETED, analyzer, meter, plan="auto", budget_ms=BUDGET_MS),
-            Sequential(f"in a row, {PLAN}", analyzer._workshop, meter, plan=PLAN),  # noqa: SLF001  (looks inside)
+            Sequential(f"in a row, {PLAN}", analyzer.workshop, meter, plan=PLAN),
             *([script] if script else ()),
         ]
         await _round(contestants, clips)  # warms caches and estimates; thrown away

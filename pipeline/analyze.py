@@ -62,7 +62,7 @@ class Analyzer:
     """Analyses clips that lie on this machine. Belongs to one event loop; jobs may overlap."""
 
     def __init__(self, workshop: Workshop, *, clock: Clock) -> None:
-        self._workshop = workshop
+        self.workshop = workshop
         self._clock = clock
 
     async def analyze(self, job: VideoJob, path: Path, *, deadline: Deadline, plan: str = "auto") -> Analysis:
@@ -72,9 +72,9 @@ class Analyzer:
         ``ConfigurationError`` for an unknown plan.
         """
         check_plan_name(plan)
-        fuse_s = self._workshop.latencies.predict_ms("fuse", work=1) / 1e3
+        fuse_s = self.workshop.latencies.predict_ms("fuse", work=1) / 1e3
         run = JobRun(
-            workshop=self._workshop,
+            workshop=self.workshop,
             job=job,
             path=path,
             plan_name=plan,
@@ -99,7 +99,7 @@ class Analyzer:
             )
         )
         latency_ms = run.board.now_ms()
-        self._workshop.latencies.observe("fuse", ms=latency_ms - began_ms, work=1)
+        self.workshop.latencies.observe("fuse", ms=latency_ms - began_ms, work=1)
         return result.model_copy(update={"latency_ms": latency_ms})
 
 

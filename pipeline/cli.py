@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pipeline.analyze_command import AnalyzeOptions, analyze_paths
 from pipeline.models_cli import models_app
 from pipeline.planner import plan_names
 from pipeline.settings import load_settings
@@ -89,6 +88,8 @@ def analyze(
     """
     if as_json and html is not None:
         raise typer.BadParameter("--json and --html exclude each other", param_hint="--json / --html")
+    from pipeline.analyze_command import AnalyzeOptions, analyze_paths  # brings every model runtime: not for --help
+
     options = AnalyzeOptions(paths=tuple(paths), as_json=as_json, html=html, budget_ms=budget_ms, llm=llm, plan=plan)
     if not analyze_paths(options, settings=load_settings()):
         raise typer.Exit(EXIT_REFUSED)

@@ -18,7 +18,8 @@ def main() -> None:
     for name, inputs in LOCKS.items():
         target = f"requirements/{name}.txt"
         command = ["uv", "pip", "compile", *inputs, "--output-file", target, "--quiet", "--generate-hashes"]
-        command += ["--no-emit-index-url", "--python-version", "3.11", "--universal", "--custom-compile-command", "make lock"]
+        command += ["--no-emit-index-url", "--python-version", "3.11", "--universal"]
+        command += ["--custom-compile-command", "make lock"]
         subprocess.run([sys.executable, "-m", *command], check=True)
         print("wrote", target)
 
