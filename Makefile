@@ -18,7 +18,7 @@ help:  ## Show this list
 
 run: $(VENV)/.core weights  ## Set up, analyse the three sample clips, write out/index.html
 	$(BIN)/halfsecond analyze --budget-ms 500 --html $(OUT) $(CLIPS)
-	@echo "Open $(OUT)/index.html"
+	@echo "Open it in a browser: every clip has its page."
 
 test: $(VENV)/.dev weights  ## Set up and run all tests (unit, property, contract, integration, browser)
 	$(BIN)/python -m pytest

@@ -15,6 +15,11 @@ class Piece(NamedTuple):
     text: str
 
 
+FINISHED_READINGS = 2
+"""A search with several beams ends when so many readings have ended. Waiting for all of them (the usual rule) finds no
+better ones, and lets the last one ramble on up to the limit of tokens."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """What one window says. ``mean_logprob`` is per token, the end of the text included."""

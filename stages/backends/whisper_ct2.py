@@ -11,7 +11,7 @@ from schemas.errors import ConfigurationError, ErrorCode, StageError
 from stages.backends.whisper_tokens import read_pieces
 from stages.base import Compute
 from stages.mel import Mel
-from stages.whisper import Decoded
+from stages.whisper import FINISHED_READINGS, Decoded
 
 COMPUTE_TYPE = "int8"
 """Twice as fast as float32 at the same word error rate. Named, because ``auto`` differs between processors."""
@@ -60,6 +60,7 @@ class Ctranslate2Whisper:
                 _features(mel),
                 [asked],
                 beam_size=beams,
+                patience=min(1.0, FINISHED_READINGS / beams),
                 # CTranslate2 stops at this length less the prompt, but without a text before also at half of it.
                 max_length=max(2 * max_tokens, len(asked) + max_tokens),
                 return_scores=True,

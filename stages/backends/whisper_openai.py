@@ -10,7 +10,7 @@ from schemas.errors import ConfigurationError, ErrorCode, StageError
 from stages.backends.whisper_tokens import read_pieces
 from stages.base import Compute
 from stages.mel import Mel
-from stages.whisper import Decoded
+from stages.whisper import FINISHED_READINGS, Decoded
 
 Device = Literal["cpu", "cuda", "npu"]
 
@@ -65,6 +65,7 @@ class OpenaiWhisper:
             prompt=prompt or None,
             sample_len=max_tokens,
             beam_size=beams if beams > 1 else None,
+            patience=min(1.0, FINISHED_READINGS / beams) if beams > 1 else None,
             fp16=self._half,
         )
         result = self._ask(self._whisper.decode, mel, options)

@@ -100,6 +100,13 @@ def test_one_answer_serves_every_class_seen_on_the_same_thing() -> None:
     assert confirm(classifier, unit, questions=1) == [["car", "car"]]
 
 
+def test_a_thing_that_the_detector_is_sure_of_is_called_what_the_classifier_is_sure_it_is() -> None:
+    renamed = confirm(Classifier("car", 0.6), looks([sighting("cell phone", 0.7)]))
+    assert renamed == [["car"]]
+    assert confirm(Classifier("car", 0.6), looks([sighting("cell phone", 0.5)])) == [[]]
+    assert confirm(Classifier("car", 0.4), looks([sighting("cell phone", 0.7)])) == [[]]
+
+
 def test_the_strongest_sighting_of_each_class_is_asked_about_before_any_second_one() -> None:
     classifier = Classifier("apple", 0.0)
     unit = looks(
