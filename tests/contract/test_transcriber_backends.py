@@ -22,7 +22,8 @@ from tests.sounds import listen
 
 pytestmark = [
     pytest.mark.models,
-    # openai-whisper leaves its vocabulary file open.
+    # openai-whisper sorts torch tensors with NumPy, and leaves its vocabulary file open.
+    pytest.mark.filterwarnings("ignore:__array_wrap__:DeprecationWarning"),
     pytest.mark.filterwarnings(r"ignore:Exception ignored in.*\.tiktoken:pytest.PytestUnraisableExceptionWarning"),
 ]
 
