@@ -13,6 +13,10 @@ from schemas.perception import SpeechSpan
 MAX_WINDOW_S = 15.0
 """Whisper takes up to 27 s and its slack, but nothing can be given up half way through a window."""
 
+MAX_OTHER_WINDOW_S = 8.0
+"""The same for languages other than English, whose model is four times as slow: a window stays within half a second,
+so that a clip whose deadline passes has its first sentences. Stretches without a pause stay whole."""
+
 KEPT_PAUSE_S = 1.0
 """So much of a pause stays: it tells sentences apart. The rest would only cost time, and invite invention."""
 
@@ -57,12 +61,13 @@ _SAME_S = 1e-6
 def cut_windows(spans: Sequence[SpeechSpan], languages: Sequence[str]) -> list[Window]:
     """Return windows that hold all ``spans`` in order, each in one language and no longer than ``MAX_WINDOW_S``.
 
-    ``languages`` has one entry a span. Spans that are too long themselves are chopped.
+    ``languages`` has one entry a span. Spans that are longer themselves are chopped.
     """
     windows: list[Window] = []
     for language, run in groupby(zip(spans, languages, strict=True), key=lambda pair: pair[1]):
         chopped = [piece for span, _ in run for piece in _chopped(span)]
-        windows += [Window(tuple(_joined(group)), language) for group in _even_groups(chopped)]
+        longest_s = MAX_WINDOW_S if language == "en" else MAX_OTHER_WINDOW_S
+        windows += [Window(tuple(_joined(group)), language) for group in _even_groups(chopped, longest_s)]
     return windows
 
 
@@ -73,14 +78,14 @@ def _chopped(span: SpeechSpan) -> Iterator[SpeechSpan]:
         yield SpeechSpan(span.start_s + i * step_s, span.start_s + (i + 1) * step_s)
 
 
-def _even_groups(spans: list[SpeechSpan]) -> Iterator[list[SpeechSpan]]:
+def _even_groups(spans: list[SpeechSpan], longest_s: float) -> Iterator[list[SpeechSpan]]:
     """Yield consecutive spans in as few groups as fit, of about the same length: a short rest lacks context."""
     total_s = _heard_s(spans)
-    aim_s = total_s / max(1, ceil(total_s / MAX_WINDOW_S))
+    aim_s = total_s / max(1, ceil(total_s / longest_s))
     group: list[SpeechSpan] = []
     for span in spans:
         longer_s = _heard_s([*group, span])
-        if group and (longer_s > MAX_WINDOW_S or longer_s - _length_s(span) / 2 > aim_s):
+        if group and (longer_s > longest_s or longer_s - _length_s(span) / 2 > aim_s):
             yield group
             group = []
         group.append(span)

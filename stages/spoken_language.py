@@ -15,7 +15,7 @@ LANGUAGES = "ar ca cs da de el en es fi fr he hi hu id it ja ko ms nl no pl pt r
 The others cannot be transcribed by a small model; left in, they win on mumbled English (Welsh, Hawaiian, Maori)."""
 
 MIN_LISTEN_S = 1.5
-"""Shorter stretches are not asked about: they are right as often as not."""
+"""Shorter stretches are not asked about: one in three is misjudged."""
 
 SURE = 0.7
 """Probability at which a stretch may differ from the others. English and Mandarin speech mostly reaches 0.9."""

@@ -71,6 +71,12 @@ def test_a_window_speaks_one_language():
     ]
 
 
+def test_slow_languages_get_shorter_windows_but_no_cut_sentences():
+    sentences = [SpeechSpan(0, 6), SpeechSpan(6.5, 12.5), SpeechSpan(13, 24)]
+    assert [len(cut_windows(sentences, [language] * 3)) for language in ("en", "zh")] == [2, 3]
+    assert cut_windows(sentences, ["zh"] * 3)[2].parts == (SpeechSpan(13, 24),)
+
+
 def test_work_is_shared_out_evenly():
     lengths = [window.duration_s for window in in_one_language([SpeechSpan(i * 2, i * 2 + 1.9) for i in range(9)])]
     assert len(lengths) == 2
