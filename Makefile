@@ -6,7 +6,7 @@ OUT    ?= out
 CLIPS  := tests/media/composite/talk_en_jfk.mp4 tests/media/composite/lecture_zh.mp4 tests/media/real/store_aisle.mp4
 CODE   := schemas stages llm_engine pipeline tests benchmarks scripts
 
-# Where torch's CPU wheels lie; only the baseline needs them.
+# Where torch's CPU wheels lie; only the two environments with torch need them.
 TORCH_WHEELS ?= https://download.pytorch.org/whl/cpu/torch/
 
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -22,6 +22,9 @@ run: $(VENV)/.core weights  ## Set up, analyse the three sample clips, write out
 
 test: $(VENV)/.dev weights  ## Set up and run all tests (unit, property, contract, integration, browser)
 	$(BIN)/python -m pytest
+
+test-whisper: weights .venv-whisper/.ready  ## Run the transcription contract with openai-whisper too, in its own environment (2.2 GB)
+	.venv-whisper/bin/python -m pytest tests/contract/test_transcriber_backends.py
 
 unit: $(VENV)/.dev  ## Run the tests that need neither weights nor services (seconds)
 	$(BIN)/python -m pytest tests/unit tests/property
@@ -77,4 +80,10 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.core
 	.venv-baseline/bin/python -m pip install --quiet --no-deps --require-hashes --find-links $(TORCH_WHEELS) -r $<
 	@touch $@
 
-.PHONY: help run test unit check format accuracy bench bench-baseline weights setup lock clean
+.venv-whisper/.ready: requirements/whisper-cpu.txt
+	$(PYTHON) -m venv .venv-whisper
+	.venv-whisper/bin/python -m pip install --quiet --no-deps --require-hashes --find-links $(TORCH_WHEELS) -r $<
+	.venv-whisper/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: help run test test-whisper unit check format accuracy bench bench-baseline weights setup lock clean

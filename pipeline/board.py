@@ -36,6 +36,12 @@ class StageRecord:
     end_ms: float | None = None
     busy_ms: float = 0.0
     error: ErrorCode | None = None
+    at_work: bool = False
+
+    def begin_work(self, now_ms: float) -> None:
+        """Let the stage's time run from its first piece of work: waiting for another stage to end was none of it."""
+        if not self.at_work:
+            self.at_work, self.start_ms = True, now_ms
 
     def fail(self, status: StageStatus, error: ErrorCode) -> None:
         """Note how it failed. The first failure stays; parts that were found stay too."""

@@ -49,10 +49,9 @@ async def _take_in(
     words = text()
     if not words:
         return
-    if not record.parts:
-        record.start_ms = run.board.now_ms()  # waiting for the first words was not reading
+    began_ms = run.board.now_ms()
+    record.begin_work(began_ms)
     with run.board.guard(record):
-        began_ms = run.board.now_ms()
         language = run.workshop.tools.text_language.of(words)
         await understanding.read(origin, words, language=language, deadline=run.cutoff)
         record.busy_ms += run.board.now_ms() - began_ms
@@ -66,8 +65,11 @@ async def _look(run: JobRun, record: StageRecord, understanding: Understanding) 
     seen = sight(run.board.parts("scene"), looks)
     if not seen.words:
         return
+    began_ms = run.board.now_ms()
+    record.begin_work(began_ms)
     with run.board.guard(record):
         await understanding.look(seen, deadline=run.cutoff)
+        record.busy_ms += run.board.now_ms() - began_ms
     record.parts.append(understanding.insights())
 
 
@@ -92,8 +94,7 @@ async def _feel_text(
     words = text()
     if not words:
         return
-    if not record.parts:
-        record.start_ms = run.board.now_ms()
+    record.begin_work(run.board.now_ms())
     with run.board.guard(record):
         task = SentimentTask(words, run.workshop.tools.text_language.of(words))
         feel = partial(run.workshop.tools.sentiment.run, task, deadline=run.cutoff)
