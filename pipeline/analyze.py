@@ -28,21 +28,11 @@ from schemas.deadline import Clock, Deadline
 from schemas.errors import HalfsecondError, MediaError
 from schemas.job import VideoJob
 from schemas.media import Frame
-from schemas.result import FusedResult
+from schemas.result import FusedResult, StageStatus
 
 STAGES = (
-    "probe",
-    "frames",
-    "detect",
-    "confirm",
-    "scene",
-    "unsafe",
-    "ocr",
-    "audio",
-    "vad",
-    "transcribe",
-    "sentiment",
-    "text",
+    *("probe", "frames", "detect", "confirm", "scene", "unsafe", "ocr"),
+    *("audio", "vad", "transcribe", "sentiment", "text"),
 )
 """Every stage of a job, in the order people read them."""
 
@@ -108,9 +98,13 @@ async def _until_the_cutoff(run: JobRun) -> HalfsecondError | None:
     never = run.cutoff.at_s == float("inf")
     try:
         async with asyncio.timeout(None if never else run.cutoff.remaining()):
-            return await _branches(run)
+            refusal = await _branches(run)
     except TimeoutError:
         return None  # the board says what is missing
+    if not run.cutoff.expired:
+        for name in STAGES:
+            run.board.conclude(name, StageStatus.SKIPPED)  # what it would have worked on never came
+    return refusal
 
 
 async def _branches(run: JobRun) -> HalfsecondError | None:

@@ -9,7 +9,8 @@ from llm_engine.extractive import Sight
 from pipeline.plain_text import plain
 from schemas.media import Frame, FrameBatch, ProbedMedia
 from schemas.perception import FrameDetections, FrameScene, FrameText, Transcript
-from schemas.result import Detection, ObjectSummary, Shot, Speech, TextSpan
+from schemas.result import Detection, ObjectSummary, Shot, Speech, StageStatus, TextSpan
+from schemas.stage import StageResult
 from stages.confirm import settle
 from stages.scene import clip_scene
 from stages.shots import find_shots
@@ -60,11 +61,13 @@ def shots(frames: tuple[Frame, ...], probed: ProbedMedia | None) -> tuple[Shot, 
     return find_shots(FrameBatch(frames), probed)
 
 
-def speech(transcripts: Sequence[Transcript]) -> Speech | None:
-    """Return what was said, its words made plain; None when nobody listened."""
-    if not transcripts:
+def speech(transcribed: StageResult[Transcript]) -> Speech | None:
+    """Return what was said, its words made plain: nothing when there is no voice, None when nobody could listen."""
+    if transcribed.status is StageStatus.ABSENT:
+        return Speech()
+    if not transcribed.parts:
         return None
-    transcript = transcripts[-1]
+    transcript = transcribed.parts[-1]
     segments = tuple(segment.model_copy(update={"text": plain(segment.text)}) for segment in transcript.segments)
     text = " ".join(segment.text for segment in segments if segment.text)
     return Speech(language=transcript.language, text=text, segments=segments)

@@ -4,7 +4,7 @@ Works on whatever is there: stages that timed out contribute the parts they had.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_engine.understanding import TextInsights
@@ -21,7 +21,6 @@ from schemas.result import (
     Coverage,
     ErrorInfo,
     FusedResult,
-    Media,
     PlanReport,
     ResultStatus,
     StageReport,
@@ -63,18 +62,37 @@ class Evidence:
 
 def fuse(evidence: Evidence) -> FusedResult:
     """Return the result, its latency still to be filled in."""
-    status = _status(evidence)
+    error = _error(evidence)
     common: dict[str, Any] = {
         "pipeline_version": PIPELINE_VERSION,
         "job_id": evidence.job.job_id,
         "video_id": evidence.job.video_id,
         "source_uri": evidence.job.source.uri,
-        "status": status,
-        "stages": {name: _report(result) for name, result in evidence.stages.items()},
+        "media": evidence.probed.media if evidence.probed else None,
     }
-    if evidence.refusal is not None:
-        return FusedResult(**common, error=_error(evidence.refusal), media=_media(evidence))
-    return FusedResult(**common, **_findings(evidence))
+    if error is not None:
+        stages = {name: _report(_given_up(result)) for name, result in evidence.stages.items()}
+        return FusedResult(**common, status=ResultStatus.REJECTED, error=error, stages=stages)
+    stages = {name: _report(result) for name, result in evidence.stages.items()}
+    return FusedResult(**common, status=_status(evidence), stages=stages, **_findings(evidence))
+
+
+def _error(evidence: Evidence) -> ErrorInfo | None:
+    """Return why there is no answer at all: the file was refused, or it could not even be opened."""
+    refusal = evidence.refusal
+    if refusal is not None:
+        return ErrorInfo(code=refusal.code, message=plain(refusal.message), retryable=refusal.retryable)
+    probe = evidence.stages["probe"]
+    if probe.status is StageStatus.FAILED and probe.error is not None:
+        return ErrorInfo(code=probe.error, message="the file could not be examined; see the log", retryable=True)
+    return None
+
+
+def _given_up(result: StageResult[Any]) -> StageResult[Any]:
+    """Return a stage of a refused job: those that were called off were not late."""
+    if result.status is not StageStatus.TIMED_OUT:
+        return result
+    return replace(result, status=StageStatus.SKIPPED, error=None)
 
 
 def _findings(evidence: Evidence) -> dict[str, Any]:
@@ -82,11 +100,10 @@ def _findings(evidence: Evidence) -> dict[str, Any]:
     detections, objects = findings.objects(looks)
     captions = findings.captions(evidence.parts("ocr"), evidence.probed)
     shots = findings.shots(evidence.frames, evidence.probed)
-    speech = findings.speech(evidence.parts("transcribe"))
+    speech = findings.speech(evidence.stages["transcribe"])
     insights = findings.last(evidence.parts("text"), TextInsights())
     return {
         "warnings": tuple(WarningInfo(code=w.code, message=plain(w.message)) for w in _warnings(evidence)),
-        "media": _media(evidence),
         "coverage": _coverage(evidence),
         "detections": detections,
         "objects": objects,
@@ -106,8 +123,6 @@ def _findings(evidence: Evidence) -> dict[str, Any]:
 
 
 def _status(evidence: Evidence) -> ResultStatus:
-    if evidence.refusal is not None:
-        return ResultStatus.REJECTED
     if not any(evidence.parts(name) for name in PERCEIVING):
         return ResultStatus.EXPIRED
     whole = all(result.status not in MISSING for result in evidence.stages.values())
@@ -120,14 +135,6 @@ def _warnings(evidence: Evidence) -> tuple[MediaWarning, ...]:
     heard = (warning for clip in evidence.parts("audio") for warning in clip.warnings)
     all_warnings = (*(evidence.probed.warnings if evidence.probed else ()), *evidence.decoding_warnings, *heard)
     return tuple({warning.code: warning for warning in all_warnings}.values())
-
-
-def _error(refusal: HalfsecondError) -> ErrorInfo:
-    return ErrorInfo(code=refusal.code, message=plain(refusal.message), retryable=refusal.retryable)
-
-
-def _media(evidence: Evidence) -> Media | None:
-    return evidence.probed.media if evidence.probed else None
 
 
 def _coverage(evidence: Evidence) -> Coverage:

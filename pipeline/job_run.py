@@ -75,7 +75,10 @@ class JobRun:
         ``amount`` is the unit's size in the planner's measure, under ``key`` (the stage's name if None). Raises
         ``DeadlineExceeded`` past the cutoff.
         """
-        value, run_ms = await self.workshop.slots.run(work, rank=rank, deadline=self.cutoff)
+
+        def book(ms: float) -> None:
+            self.workshop.latencies.observe(key or record.name, ms=ms, work=amount)
+
+        value, run_ms = await self.workshop.slots.run(work, rank=rank, deadline=self.cutoff, book=book)
         record.busy_ms += run_ms
-        self.workshop.latencies.observe(key or record.name, ms=run_ms, work=amount)
         return value

@@ -1,6 +1,7 @@
 """The looking branch: probe, plan, decode, and every stage that takes pictures."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from functools import partial
 
 from pipeline.board import StageRecord
@@ -26,24 +27,29 @@ async def see(run: JobRun) -> None:
     Raises ``MediaError`` when the file is refused; that ends the job.
     """
     try:
-        async with run.workshop.decoders.session(run.path, deadline=run.cutoff) as session:
-            await _probe(run, session)
-            if run.probed is not None:
-                await _look_at(run, session, run.probed)
+        async with AsyncExitStack() as decoder:
+            session = await _probe(run, decoder)
+            if session is not None and run.probed is not None:
+                await _look_at(run, run.probed, session, decoder=decoder)
     finally:
         for meeting_point in (run.planned, run.written, run.seen):
             meeting_point.set()
 
 
-async def _probe(run: JobRun, session: DecodeSession) -> None:
+async def _probe(run: JobRun, decoder: AsyncExitStack) -> DecodeSession | None:
+    """Open the file in a decoder, which ``decoder`` gives back, and measure it."""
+    session = None
     with run.board.running("probe") as record:
+        opening = run.workshop.decoders.session(run.path, deadline=run.cutoff)
+        session = await decoder.enter_async_context(opening)
         async with run.workshop.slots.hold(rank=Rank.DECODE, deadline=run.cutoff):
             began_ms = run.board.now_ms()
             run.probed = await session.probe()
             record.busy_ms = run.board.now_ms() - began_ms
+    return session
 
 
-async def _look_at(run: JobRun, session: DecodeSession, probed: ProbedMedia) -> None:
+async def _look_at(run: JobRun, probed: ProbedMedia, session: DecodeSession, *, decoder: AsyncExitStack) -> None:
     plan = _choose_plan(run, probed)
     if not probed.has_video:
         for name in ("frames", "confirm", *LOOKING):
@@ -52,7 +58,7 @@ async def _look_at(run: JobRun, session: DecodeSession, probed: ProbedMedia) -> 
     sampling = plan_frames(probed, count=plan.frames, max_side_px=plan.max_side_px)
     shares = {"ocr": plan.ocr_frames, "detect": plan.frames, "unsafe": plan.unsafe_frames, "scene": plan.scene_frames}
     async with asyncio.TaskGroup() as stages:
-        stages.create_task(_decode(run, session, probed=probed, sampling=sampling))
+        stages.create_task(_decode(run, session, probed=probed, sampling=sampling, decoder=decoder))
         for name in LOOKING:
             frames = spread(shares[name], of=len(sampling.times_s))
             looking = stages.create_task(_look(run, name, only=frames))
@@ -73,7 +79,9 @@ def _choose_plan(run: JobRun, probed: ProbedMedia) -> Plan:
     return run.chosen.plan
 
 
-async def _decode(run: JobRun, session: DecodeSession, *, probed: ProbedMedia, sampling: SamplingPlan) -> None:
+async def _decode(
+    run: JobRun, session: DecodeSession, *, probed: ProbedMedia, sampling: SamplingPlan, decoder: AsyncExitStack
+) -> None:
     try:
         with run.board.running("frames", plan=f"{_frames(len(sampling.times_s))}, {sampling.strategy}") as record:
             async with run.workshop.slots.hold(rank=Rank.DECODE, deadline=run.cutoff):
@@ -85,6 +93,7 @@ async def _decode(run: JobRun, session: DecodeSession, *, probed: ProbedMedia, s
             run.workshop.latencies.observe("frames", ms=record.busy_ms, work=decode_work(probed))
     finally:
         run.feed.end()
+        await decoder.aclose()  # the next clip may have it while this one is being looked at
 
 
 async def _look(run: JobRun, name: str, *, only: frozenset[int]) -> None:

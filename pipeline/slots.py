@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from pipeline.slot_queue import Rank, SlotQueue, Ticket
@@ -15,6 +16,9 @@ from schemas.deadline import Clock, Deadline
 from schemas.errors import DeadlineExceeded
 
 T = TypeVar("T")
+
+Book = Callable[[float], None]
+"""Takes the milliseconds that a unit ran."""
 
 
 class SlotStats(NamedTuple):
@@ -54,16 +58,19 @@ class CpuSlots:
         finally:
             self._release()
 
-    async def run(self, unit: Callable[[], T], *, rank: Rank, deadline: Deadline) -> tuple[T, float]:
+    async def run(
+        self, unit: Callable[[], T], *, rank: Rank, deadline: Deadline, book: Book | None = None
+    ) -> tuple[T, float]:
         """Run ``unit`` in a thread on a slot; return its answer and the milliseconds it ran.
 
         A thread cannot be cancelled: at the deadline (``DeadlineExceeded``) or on cancellation the caller goes on at
-        once, the slot stays taken until the thread is done, and the late answer is counted as wasted.
+        once, the slot stays taken until the thread is done, and the late answer is counted as wasted. ``book`` is told
+        the milliseconds of every unit that succeeded, the late ones included.
         """
         await self._acquire(rank, deadline)
         began_s = self._clock()
         future = asyncio.get_running_loop().run_in_executor(self._threads, unit)
-        future.add_done_callback(self._unit_done)
+        future.add_done_callback(partial(self._unit_done, began_s=began_s, book=book))
         try:
             done, _ = await asyncio.wait([future], timeout=_timeout_s(deadline))
         except asyncio.CancelledError:
@@ -78,11 +85,13 @@ class CpuSlots:
         """Wait for running units and end the threads."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def _unit_done(self, future: asyncio.Future[T]) -> None:
+    def _unit_done(self, future: asyncio.Future[T], *, began_s: float, book: Book | None) -> None:
         self._done += 1
         self._release()
-        if not future.cancelled():
-            future.exception()  # marks it as seen: the caller may have gone on long ago
+        # Asking for the exception marks it as seen: the caller may have gone on long ago.
+        failed = future.cancelled() or future.exception() is not None
+        if book is not None and not failed:
+            book((self._clock() - began_s) * 1e3)
 
     async def _acquire(self, rank: Rank, deadline: Deadline) -> None:
         if deadline.expired:

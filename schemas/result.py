@@ -143,7 +143,7 @@ class SpeechSegment(WireModel):
 
 
 class Speech(WireModel):
-    """What is said. ``text`` is empty when nothing is."""
+    """What is said. ``text`` is empty when nothing is; the whole is None when that is not known."""
 
     language: Annotated[str | None, Field(description="ISO 639-1 of most of the speech")] = None
     text: str = ""

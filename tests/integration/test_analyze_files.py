@@ -13,7 +13,7 @@ from pipeline.analyze_command import job_for
 from pipeline.app import open_analyzer
 from pipeline.settings import Settings
 from schemas.deadline import Deadline
-from schemas.result import FusedResult, ResultStatus, StageStatus
+from schemas.result import FusedResult, ResultStatus, Speech, StageStatus
 from tests.conftest import SHARED_MEDIA
 from tests.hard_cases import build_hard_folder
 
@@ -76,7 +76,7 @@ def test_a_clip_without_sound_is_complete(harness, clips):
     result = harness.analyze(clips / "real/store_aisle.mp4")
     assert result.status is ResultStatus.COMPLETE
     assert result.stages["audio"].status is StageStatus.ABSENT
-    assert result.speech is None
+    assert result.speech == Speech()
     assert "person" in [thing.label for thing in result.objects]
     assert result.summary
 

@@ -22,7 +22,7 @@ from pipeline.planner import PRIORS_MS
 from pipeline.slots import CpuSlots
 from pipeline.toolbox import Toolbox
 from schemas.deadline import Deadline
-from schemas.errors import DeadlineExceeded, MediaError
+from schemas.errors import DeadlineExceeded, HalfsecondError
 from schemas.job import Source, VideoJob
 from schemas.media import AudioClip, Frame, ProbedMedia, SamplingPlan
 from schemas.perception import FrameDetections, FrameScene, FrameText, Polarity, SpeechSpan
@@ -55,14 +55,10 @@ class FakeSession:
 
     probed: ProbedMedia
     audio_clip: AudioClip
-    refusal: MediaError | None
-    deadline: Deadline
     packets_damaged: int = 0
     warnings: tuple[Any, ...] = ()
 
     async def probe(self) -> ProbedMedia:
-        if self.refusal:
-            raise self.refusal
         return self.probed
 
     async def frames(self, plan: SamplingPlan) -> AsyncIterator[Frame]:
@@ -70,8 +66,6 @@ class FakeSession:
             yield Frame(index, t_s, np.full((36, 64, 3), 10 * index, np.uint8), 64, 36)
 
     async def audio(self, *, max_s: float) -> AudioClip:
-        if self.refusal:
-            raise self.refusal
         return self.audio_clip
 
 
@@ -81,11 +75,18 @@ class FakeDecoders:
 
     probed: ProbedMedia = VIDEO
     audio_clip: AudioClip = field(default_factory=lambda: AudioClip(np.zeros(64_000, np.float32)))
-    refusal: MediaError | None = None
+    refusal: HalfsecondError | None = None
+    borrowed: int = 0
 
     @asynccontextmanager
     async def session(self, path: Path, *, deadline: Deadline) -> AsyncIterator[FakeSession]:
-        yield FakeSession(self.probed, self.audio_clip, self.refusal, deadline)
+        if self.refusal:
+            raise self.refusal
+        self.borrowed += 1
+        try:
+            yield FakeSession(self.probed, self.audio_clip)
+        finally:
+            self.borrowed -= 1
 
 
 class FakeStage:
@@ -99,11 +100,12 @@ class FakeStage:
         self.gate = threading.Event()
         self.gate.set()
         self.seen: list[Any] = []
+        self.expires = True
 
     def run(self, unit: Any, *, deadline: Deadline) -> Any:
         self.seen.append(unit)
         self.gate.wait(5)
-        if deadline.expired:
+        if self.expires and deadline.expired:
             raise DeadlineExceeded
         return self.answer(unit)
 

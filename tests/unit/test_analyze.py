@@ -1,5 +1,6 @@
 """The flow of one job: what is complete, partial, absent, refused, and what a deadline leaves."""
 
+import asyncio
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,18 @@ import pytest
 from pipeline.analyze import STAGES
 from pipeline.planner import LADDER, Plan
 from schemas.deadline import Deadline
-from schemas.errors import ConfigurationError, ErrorCode, MediaError, StageError, WarningCode
+from schemas.errors import (
+    ConfigurationError,
+    DeadlineExceeded,
+    ErrorCode,
+    HalfsecondError,
+    MediaError,
+    StageError,
+    WarningCode,
+)
 from schemas.media import AudioClip, MediaWarning
-from schemas.result import FusedResult, ResultStatus, StageStatus
+from schemas.perception import FrameText
+from schemas.result import FusedResult, ResultStatus, Speech, StageStatus
 from tests.unit.fakes import SOUND_ONLY, VIDEO, FakeDecoders, analyzer, job, toolbox, transcript
 
 CLIP = Path("/clips/clip.mp4")
@@ -72,7 +82,7 @@ async def test_a_clip_without_sound_is_complete_and_its_listening_absent():
     result = await analyze(decoders=FakeDecoders(audio_clip=AudioClip(np.zeros(0, np.float32))))
     assert result.status is ResultStatus.COMPLETE
     assert {result.stages[name].status for name in ("audio", "vad", "transcribe")} == {StageStatus.ABSENT}
-    assert result.speech is None
+    assert result.speech == Speech()
 
 
 async def test_sound_without_a_voice_has_no_transcript():
@@ -97,6 +107,8 @@ async def test_refused_media_is_rejected_with_its_code():
     assert result.status is ResultStatus.REJECTED
     assert result.error is not None
     assert (result.error.code, result.error.message) == (ErrorCode.NOT_MEDIA, "plain[2J text")
+    assert result.stages["probe"].error is ErrorCode.NOT_MEDIA
+    assert StageStatus.TIMED_OUT not in {report.status for report in result.stages.values()}
 
 
 async def test_a_late_stage_is_timed_out_and_the_rest_is_there():
@@ -138,6 +150,45 @@ async def test_an_expired_deadline_gives_an_expired_result():
     result = await analyze(deadline=Deadline.after(-1))
     assert result.status is ResultStatus.EXPIRED
     assert result.error is None
+
+
+async def test_a_decoder_that_is_not_to_be_had_in_time_costs_the_answer_and_nothing_else():
+    result = await analyze(decoders=FakeDecoders(refusal=DeadlineExceeded()), deadline=Deadline.after(5))
+    assert result.status is ResultStatus.EXPIRED
+    assert result.stages["probe"].status is StageStatus.TIMED_OUT
+
+
+async def test_a_broken_decoder_pool_is_an_error_worth_another_try():
+    broken = HalfsecondError(ErrorCode.INTERNAL, "no decoder process can start")
+    result = await analyze(decoders=FakeDecoders(refusal=broken))
+    assert result.status is ResultStatus.REJECTED
+    assert result.error is not None
+    assert (result.error.code, result.error.retryable) == (ErrorCode.INTERNAL, True)
+
+
+async def test_the_decoder_is_given_back_before_the_looking_ends():
+    tools, decoders = toolbox(), FakeDecoders()
+    tools.scene.gate.clear()
+    async with analyzer(tools, decoders) as subject:
+        running = asyncio.create_task(subject.analyze(job(), CLIP, deadline=Deadline.never()))
+        while not tools.scene.seen or decoders.borrowed:
+            await asyncio.sleep(0.005)
+        assert not running.done()
+        tools.scene.gate.set()
+        await running
+
+
+async def test_late_units_teach_the_planner_too():
+    tools = toolbox()
+    tools.ocr.gate.clear()
+    async with analyzer(tools, FakeDecoders()) as subject:
+        await subject.analyze(job(), CLIP, deadline=Deadline.after(0.3), plan="glance")
+        tools.ocr.answer = lambda frame: FrameText(frame.t_s, ())
+        tools.ocr.expires = False
+        tools.ocr.gate.set()
+        while subject.workshop.slots.stats().free < subject.workshop.slots.count:
+            await asyncio.sleep(0.005)
+        assert subject.workshop.latencies.rate_ms("ocr") >= 200
 
 
 async def test_half_a_transcript_is_kept_and_flagged():
