@@ -12,8 +12,11 @@ from stages.transcribe import SpeechTask
 
 LISTENING = ("audio", "vad", "transcribe")
 
-SHORTEST_LISTEN_S = 30.0
-"""Decoding so much sound costs some 50 ms, whatever the machine."""
+LISTEN_SHARE = 0.25
+"""Share of the time left that decoding sound may take: what comes after it costs at least three times as much."""
+
+SHORTEST_LISTEN_S = 10.0
+"""Worth trying on any machine."""
 
 LONGEST_LISTEN_S = 3600.0
 """Above every sensible limit on a clip's duration, which the probe enforces."""
@@ -53,9 +56,9 @@ async def _decode(run: JobRun) -> AudioClip | None:
 
 
 def _listenable_s(run: JobRun) -> float:
-    """Return how much sound is worth decoding: twice what could be transcribed in the time left; half is pauses."""
-    rate_ms = run.workshop.latencies.rate_ms("transcribe:auto")
-    return min(max(SHORTEST_LISTEN_S, 2 * run.cutoff.remaining() * 1e3 / rate_ms), LONGEST_LISTEN_S)
+    """Return how many seconds of sound are worth decoding in the time left."""
+    affordable_s = LISTEN_SHARE * run.cutoff.remaining() * 1e3 / run.workshop.latencies.rate_ms("audio")
+    return min(max(SHORTEST_LISTEN_S, affordable_s), LONGEST_LISTEN_S)
 
 
 async def _listen(run: JobRun, audio: AudioClip) -> None:

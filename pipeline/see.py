@@ -90,7 +90,7 @@ async def _decode(
                     run.feed.append(frame)
                 record.busy_ms = run.board.now_ms() - began_ms
             run.packets_damaged, run.decoding_warnings = session.packets_damaged, session.warnings
-            run.workshop.latencies.observe("frames", ms=record.busy_ms, work=decode_work(probed))
+            run.workshop.latencies.observe("frames", ms=record.busy_ms, work=decode_work(probed, sampling))
     finally:
         run.feed.end()
         await decoder.aclose()  # the next clip may have it while this one is being looked at

@@ -3,9 +3,9 @@
 import pytest
 
 from pipeline.latency import LatencyBook
-from pipeline.planner import LADDER, PRIORS_MS, choose_plan, plan_names, predict_ms
+from pipeline.planner import LADDER, PRIORS_MS, choose_plan, decode_work, pictures_decoded, plan_names, predict_ms
 from schemas.errors import ConfigurationError
-from schemas.media import ProbedMedia
+from schemas.media import ProbedMedia, SamplingPlan
 from schemas.result import Media
 
 
@@ -76,3 +76,35 @@ def test_a_machine_that_became_slow_gets_a_cheaper_plan():
         book.observe("ocr", ms=900, work=1)
     slow = choose_plan("auto", probed=clip(), remaining_ms=600, slots=2, latencies=book).plan
     assert LADDER.index(slow) > LADDER.index(quick)
+
+
+def sampled(*times_s: float, strategy: str = "forward") -> SamplingPlan:
+    return SamplingPlan(times_s, strategy, 640)
+
+
+def test_every_picture_up_to_the_last_target_is_decoded_once():
+    one_shot = ProbedMedia(
+        media=Media(duration_s=10, width=1000, height=1000, frame_count=250),
+        frame_times_s=tuple(i / 25 for i in range(250)),
+        keyframe_times_s=(0.0,),
+    )
+    assert pictures_decoded(one_shot, sampled(2.0, 4.0)) == 101  # 0 to 100
+    assert pictures_decoded(one_shot, sampled(0.0)) == 1
+
+
+def test_a_later_key_frame_saves_what_lies_before_it():
+    two_shots = ProbedMedia(
+        media=Media(duration_s=10, width=1000, height=1000, frame_count=250),
+        frame_times_s=tuple(i / 25 for i in range(250)),
+        keyframe_times_s=(0.0, 8.0),
+    )
+    assert pictures_decoded(two_shots, sampled(1.0, 9.0)) == 26 + 26
+
+
+def test_key_frames_are_decoded_alone():
+    assert pictures_decoded(clip(), sampled(0.0, 2.0, 4.0, strategy="keyframes")) == 3
+
+
+def test_decoding_more_pictures_is_more_work():
+    work = [decode_work(clip(), sampled(*times_s)) for times_s in ((0.0,), (2.0,), (2.0, 4.0), (2.0, 4.0, 9.0))]
+    assert work == sorted(set(work))
