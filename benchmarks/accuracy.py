@@ -21,7 +21,7 @@ from benchmarks.scoring import ClipScore, Goal, goals, load_truth, score_clip
 from pipeline.analyze import Analyzer
 from pipeline.analyze_command import job_for
 from pipeline.app import open_analyzer
-from pipeline.planner import plan_names
+from pipeline.plans import plan_names
 from pipeline.settings import load_settings
 from schemas.deadline import Deadline
 

@@ -14,7 +14,7 @@ from benchmarks.sights import (
     score_objects,
 )
 from benchmarks.words import Errors, SpeechScore, score_speech
-from pipeline.planner import spread
+from pipeline.plans import spread
 from schemas.result import FusedResult
 
 

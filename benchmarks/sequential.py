@@ -10,7 +10,7 @@ from benchmarks.samples import Cost, Sample
 from llm_engine.understanding import TextEvidence, understand
 from pipeline.hear import LONGEST_LISTEN_S
 from pipeline.job_run import Workshop
-from pipeline.planner import LADDER, spread
+from pipeline.plans import LADDER, spread
 from schemas.deadline import Deadline
 from schemas.media import AudioClip, Frame
 from schemas.perception import FrameText, Transcript

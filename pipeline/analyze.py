@@ -21,7 +21,7 @@ from pipeline.board import Board
 from pipeline.fusion import Evidence, fuse
 from pipeline.hear import hear
 from pipeline.job_run import JobRun, Workshop
-from pipeline.planner import check_plan_name
+from pipeline.plans import check_plan_name
 from pipeline.read import read
 from pipeline.see import see
 from schemas.deadline import Clock, Deadline

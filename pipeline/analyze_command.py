@@ -16,6 +16,7 @@ from pipeline.plain_text import plain
 from pipeline.settings import Settings
 from pipeline.terminal import show
 from schemas.deadline import Deadline
+from schemas.errors import ConfigurationError, ErrorCode
 from schemas.job import Source, VideoJob
 from schemas.result import ResultStatus
 
@@ -76,7 +77,11 @@ class Pages:
     """Web pages in a folder, put in place when all are done."""
 
     def __init__(self, folder: Path, budget_ms: int | None) -> None:
-        self._report = Report(folder)
+        """Raise ``ConfigurationError`` when ``folder`` cannot be used."""
+        try:
+            self._report = Report(folder)
+        except OSError as error:
+            raise ConfigurationError(ErrorCode.INTERNAL, f"no pages can be written: {error}") from error
         self._budget_ms = budget_ms
 
     def add(self, path: Path, analysis: Analysis) -> None:

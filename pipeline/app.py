@@ -15,10 +15,10 @@ from llm_engine.labels import load_vocabulary
 from llm_engine.offload import Offload
 from llm_engine.understanding import Reader
 from pipeline.analyze import Analyzer
+from pipeline.forecast import PRIORS_MS
 from pipeline.job_run import Workshop
 from pipeline.latency import LatencyBook
 from pipeline.offload import SlotOffload
-from pipeline.planner import PRIORS_MS
 from pipeline.settings import Settings
 from pipeline.slots import CpuSlots
 from pipeline.toolbox import Toolbox

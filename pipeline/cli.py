@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 from rich.console import Console
 
 from pipeline.models_cli import models_app
-from pipeline.planner import plan_names
+from pipeline.plans import plan_names
 from pipeline.settings import load_settings
 from pipeline.version import PIPELINE_VERSION
 from schemas.errors import ConfigurationError
@@ -91,7 +92,11 @@ def analyze(
     from pipeline.analyze_command import AnalyzeOptions, analyze_paths  # brings every model runtime: not for --help
 
     options = AnalyzeOptions(paths=tuple(paths), as_json=as_json, html=html, budget_ms=budget_ms, llm=llm, plan=plan)
-    if not analyze_paths(options, settings=load_settings()):
+    try:
+        answered = analyze_paths(options, settings=load_settings())
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    if not answered:
         raise typer.Exit(EXIT_REFUSED)
 
 
@@ -113,5 +118,6 @@ def main() -> None:
     except ConfigurationError as error:
         Console(stderr=True).print(f"halfsecond: {error.message}", style="red", markup=False, highlight=False)
         sys.exit(EXIT_FAILED)
-    except KeyboardInterrupt:
-        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -5,8 +5,10 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from pipeline.board import StageRecord
+from pipeline.forecast import decode_work
 from pipeline.job_run import JobRun
-from pipeline.planner import Plan, choose_plan, decode_work, spread
+from pipeline.planner import choose_plan
+from pipeline.plans import Plan, spread
 from pipeline.slot_queue import Rank
 from schemas.media import Frame, ProbedMedia, SamplingPlan
 from schemas.result import StageStatus

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -124,3 +126,34 @@ def test_the_schemas_are_json_schemas_that_real_results_meet(weights, clips):
 def test_help_teaches():
     assert "models" in halfsecond("--help").stdout
     assert "Exit status" in halfsecond("analyze", "--help").stdout
+
+
+def test_a_folder_that_holds_something_else_is_not_written_over(weights, clips, tmp_path):
+    (tmp_path / "index.html").write_text("my own page")
+    done = halfsecond("analyze", "--html", tmp_path, clips / "real/store_aisle.mp4", check=1)
+    assert "index.html" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "index.html").read_text() == "my own page"
+
+
+def test_interrupting_ends_at_once_and_leaves_no_process(weights, clips):
+    command = [sys.executable, "-m", "pipeline", "analyze", "--json", *[clips / "real/store_aisle.mp4"] * 500]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as running:
+        assert running.stdout is not None
+        first = running.stdout.readline()
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=30)
+    assert FusedResult.model_validate_json(first).status == "complete"
+    assert running.returncode == 130
+    assert b"Traceback" not in errors
+    with pytest.raises(ProcessLookupError):  # the session's process group is empty
+        os.killpg(running.pid, 0)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(weights, clips):
+    clip = shlex.quote(str(clips / "real/store_aisle.mp4"))
+    line = f"{shlex.quote(sys.executable)} -m pipeline analyze --json {' '.join([clip] * 5)} | head -n 1"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=100, check=True)
+    assert FusedResult.model_validate_json(done.stdout).status == "complete"
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr

@@ -16,9 +16,9 @@ from llm_engine.keywords import KeywordFinder
 from llm_engine.labels import load_vocabulary
 from llm_engine.understanding import Reader
 from pipeline.analyze import Analyzer
+from pipeline.forecast import PRIORS_MS
 from pipeline.job_run import Workshop
 from pipeline.latency import LatencyBook
-from pipeline.planner import PRIORS_MS
 from pipeline.slots import CpuSlots
 from pipeline.toolbox import Toolbox
 from schemas.deadline import Deadline

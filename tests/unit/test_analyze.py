@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.analyze import STAGES
-from pipeline.planner import LADDER, Plan
+from pipeline.plans import LADDER, Plan
 from schemas.deadline import Deadline
 from schemas.errors import (
     ConfigurationError,

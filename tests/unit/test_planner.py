@@ -2,8 +2,10 @@
 
 import pytest
 
+from pipeline.forecast import PRIORS_MS, decode_work, forecast, pictures_decoded
 from pipeline.latency import LatencyBook
-from pipeline.planner import LADDER, PRIORS_MS, choose_plan, decode_work, pictures_decoded, plan_names, predict_ms
+from pipeline.planner import choose_plan
+from pipeline.plans import LADDER, Plan, plan_names
 from schemas.errors import ConfigurationError
 from schemas.media import ProbedMedia, SamplingPlan
 from schemas.result import Media
@@ -17,6 +19,10 @@ def clip(*, frames: int = 250, audio_s: float = 10.0) -> ProbedMedia:
 def choose(remaining_ms: float, *, wanted: str = "auto", probed: ProbedMedia | None = None, slots: int = 2):
     book = LatencyBook(PRIORS_MS)
     return choose_plan(wanted, probed=probed or clip(), remaining_ms=remaining_ms, slots=slots, latencies=book)
+
+
+def predict_ms(plan: Plan, *, probed: ProbedMedia, slots: int, latencies: LatencyBook) -> float:
+    return forecast(plan, probed=probed, latencies=latencies).end_ms(slots=slots)
 
 
 def test_without_a_deadline_the_most_thorough_plan_is_taken():
@@ -108,3 +114,27 @@ def test_key_frames_are_decoded_alone():
 def test_decoding_more_pictures_is_more_work():
     work = [decode_work(clip(), sampled(*times_s)) for times_s in ((0.0,), (2.0,), (2.0, 4.0), (2.0, 4.0, 9.0))]
     assert work == sorted(set(work))
+
+
+def test_a_decode_that_takes_too_long_alone_is_not_made_to_fit_by_more_slots():
+    long_shot = ProbedMedia(
+        media=Media(duration_s=20, width=1920, height=1080, fps=30, frame_count=600),
+        frame_times_s=tuple(i / 30 for i in range(600)),
+        keyframe_times_s=(0.0,),
+    )
+    chosen = choose(500, probed=long_shot, slots=64)
+    assert "nothing is predicted to fit" in chosen.reason
+
+
+def test_long_speech_is_cut_and_the_pictures_are_not_looked_at_less_for_it():
+    talk = choose(500, probed=clip(audio_s=60.0))
+    assert "speech" in talk.reason
+    assert talk.plan == choose(500, probed=clip(audio_s=0.0), slots=1).plan
+
+
+def test_an_english_title_saves_finding_out_the_language():
+    book = LatencyBook({**PRIORS_MS, "transcribe:auto": 50.0, "transcribe:tiny.en": 20.0})
+    asked = {"probed": clip(), "remaining_ms": 450, "slots": 2, "latencies": book}
+    assert choose_plan("auto", language="en", **asked).plan.asr == "tiny.en"
+    assert choose_plan("auto", language="zh", **asked).plan.asr == "auto"
+    assert choose_plan("auto", **asked).plan.asr == "auto"
