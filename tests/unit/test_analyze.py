@@ -1,6 +1,7 @@
 """The flow of one job: what is complete, partial, absent, refused, and what a deadline leaves."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import numpy as np
@@ -189,6 +190,17 @@ async def test_late_units_teach_the_planner_too():
         while subject.workshop.slots.stats().free < subject.workshop.slots.count:
             await asyncio.sleep(0.005)
         assert subject.workshop.latencies.rate_ms("ocr") >= 200
+
+
+async def test_a_loop_that_woke_late_is_given_more_time_to_wake():
+    tools = toolbox()
+    tools.transcribe.gate.clear()
+    async with analyzer(tools, FakeDecoders()) as subject:
+        before_ms = subject.workshop.latencies.rate_ms("wake")
+        # Something hogs the loop just when the cutoff comes.
+        asyncio.get_running_loop().call_later(0.15, time.sleep, 0.2)
+        await subject.analyze(job(), CLIP, deadline=Deadline.after(0.25))
+        assert subject.workshop.latencies.rate_ms("wake") > before_ms + 50
 
 
 async def test_half_a_transcript_is_kept_and_flagged():
