@@ -81,7 +81,7 @@ class Pages:
         try:
             self._report = Report(folder)
         except OSError as error:
-            raise ConfigurationError(ErrorCode.INTERNAL, f"no pages can be written: {error}") from error
+            raise ConfigurationError(ErrorCode.BAD_SETTING, f"no pages can be written: {error}") from error
         self._budget_ms = budget_ms
 
     def add(self, path: Path, analysis: Analysis) -> None:

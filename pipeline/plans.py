@@ -40,7 +40,7 @@ def plan_named(name: str) -> Plan:
     for plan in LADDER:
         if plan.name == name:
             return plan
-    raise ConfigurationError(ErrorCode.INTERNAL, f"no plan {name!r}: choose auto, {', '.join(plan_names())}")
+    raise ConfigurationError(ErrorCode.BAD_SETTING, f"no plan {name!r}: choose auto, {', '.join(plan_names())}")
 
 
 def check_plan_name(name: str) -> None:

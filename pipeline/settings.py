@@ -63,4 +63,4 @@ def load_settings() -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = "HALFSECOND_" + "_".join(str(part) for part in first["loc"]).upper()
-        raise ConfigurationError(ErrorCode.INTERNAL, f"{name}: {first['msg']}") from error
+        raise ConfigurationError(ErrorCode.BAD_SETTING, f"{name}: {first['msg']}") from error

@@ -88,7 +88,11 @@ class Coverage(WireModel):
 
 
 class Detection(WireModel):
-    """One object in one frame. ``score``: the detector's sigmoid output, not calibrated."""
+    """One object in one frame.
+
+    ``score``: the detector's sigmoid output, times the classifier's probability where that renamed the object. Not
+    calibrated.
+    """
 
     label: str
     score: Score
@@ -212,7 +216,11 @@ class FusedResult(WireModel):
     detections: tuple[Detection, ...] = ()
     objects: tuple[ObjectSummary, ...] = ()
     scene: Annotated[
-        tuple[Label, ...], Field(description="Kinds of place, best first. Score: summed softmax, not calibrated")
+        tuple[Label, ...],
+        Field(
+            description="Kinds of place, best first. Score: the classifier's summed softmax, not calibrated; of a "
+            "portrait, a group and a meeting the share of frames, of a graphic the share of flat pixels"
+        ),
     ] = ()
     shots: tuple[Shot, ...] = ()
     text: tuple[TextSpan, ...] = ()
@@ -224,7 +232,8 @@ class FusedResult(WireModel):
         Judgement | None, Field(description="safe or unsafe. Score: of the label given; pictures: softmax of the model")
     ] = None
     topics: Annotated[
-        tuple[Label, ...], Field(description="Best first. Score: softmax over cosine similarities, not calibrated")
+        tuple[Label, ...],
+        Field(description="Best first. Score: probability if all topics were equally likely before; not calibrated"),
     ] = ()
     keywords: tuple[str, ...] = ()
     summary: str = ""

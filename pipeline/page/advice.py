@@ -26,5 +26,6 @@ ADVICE = {
     ErrorCode.DEADLINE_EXCEEDED: "Try again when the machine is less busy, or with a larger budget.",
     ErrorCode.MODEL_MISSING: "Run “halfsecond models pull”, then try again.",
     ErrorCode.MODEL_FAILED: "A model failed on this clip. Try again; if it stays, report it with the raw result.",
+    ErrorCode.BAD_SETTING: "A setting of this installation is wrong. The message says which.",
     ErrorCode.INTERNAL: "This is a fault in halfsecond. Please report it together with the raw result.",
 }

@@ -52,7 +52,7 @@ def open_session(path: Path, *, compute: Compute) -> OnnxModel:
     if not path.is_file():
         raise ConfigurationError(ErrorCode.MODEL_MISSING, f"{path} is missing: run 'halfsecond models pull'")
     try:
-        session = ort.InferenceSession(str(path), _options(compute), providers=_providers(compute))
+        session = ort.InferenceSession(str(path), session_options(compute), providers=_providers(compute))
     except Exception as error:
         raise ConfigurationError(ErrorCode.MODEL_FAILED, f"{path} cannot be loaded: {error}") from error
     return OnnxModel(session, name=path.stem)
@@ -68,7 +68,8 @@ def _require_providers(wanted: tuple[str, ...]) -> None:
         )
 
 
-def _options(compute: Compute) -> ort.SessionOptions:
+def session_options(compute: Compute) -> ort.SessionOptions:
+    """Return how every session of the project runs: its threads, without spinning, silent but for errors."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = compute.threads
     options.inter_op_num_threads = 1

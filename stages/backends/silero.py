@@ -9,6 +9,7 @@ import onnxruntime as ort
 from schemas.deadline import Deadline
 from schemas.errors import ConfigurationError, DeadlineExceeded, ErrorCode, StageError
 from schemas.media import Samples
+from stages.backends.onnx import session_options
 from stages.base import Compute
 from stages.vad import FRAME
 
@@ -33,13 +34,10 @@ class SileroVad:
         """
         if not network.is_file():
             raise ConfigurationError(ErrorCode.MODEL_MISSING, f"{network} is missing: run 'halfsecond models pull'")
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = compute.threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
-            self._session = ort.InferenceSession(str(network), options, providers=["CPUExecutionProvider"])
+            self._session = ort.InferenceSession(
+                str(network), session_options(compute), providers=["CPUExecutionProvider"]
+            )
         except Exception as error:  # the runtime raises many types of its own, all from C++
             raise ConfigurationError(ErrorCode.MODEL_FAILED, f"{network} cannot be loaded: {error}") from error
 
