@@ -4,9 +4,8 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 from pipeline.latency import LatencyBook
-from pipeline.plans import Plan
+from pipeline.plans import Plan, sample
 from schemas.media import ProbedMedia, SamplingPlan
-from stages.media.sampling import plan_frames
 
 PRIORS_MS: dict[str, float] = {
     # Milliseconds a unit on one core before anything was measured; start-up calibration replaces most of them at once.
@@ -62,7 +61,7 @@ def forecast(plan: Plan, *, probed: ProbedMedia, latencies: LatencyBook) -> Fore
 
 def _looking(plan: Plan, probed: ProbedMedia, latencies: LatencyBook) -> tuple[float, float, list[float]]:
     """Return the cost of decoding, of confirming, and of each stage that takes frames."""
-    sampling = plan_frames(probed, count=plan.frames, max_side_px=plan.max_side_px)
+    sampling = sample(plan, probed)
     decoding_ms = latencies.predict_ms("frames", work=decode_work(probed, sampling))
     units = {"detect": plan.frames, "ocr": plan.ocr_frames, "scene": plan.scene_frames, "unsafe": plan.unsafe_frames}
     available = len(sampling.times_s)

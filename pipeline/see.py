@@ -8,13 +8,12 @@ from pipeline.board import StageRecord
 from pipeline.forecast import decode_work
 from pipeline.job_run import JobRun
 from pipeline.planner import choose_plan
-from pipeline.plans import Plan, spread
+from pipeline.plans import Plan, sample, spread
 from pipeline.slot_queue import Rank
 from schemas.media import Frame, ProbedMedia, SamplingPlan
 from schemas.result import StageStatus
 from stages.base import Stage
 from stages.confirm import Look
-from stages.media.sampling import plan_frames
 from stages.workers import DecodeSession
 
 LOOKING = ("ocr", "detect", "unsafe", "scene")
@@ -57,7 +56,7 @@ async def _look_at(run: JobRun, probed: ProbedMedia, session: DecodeSession, *, 
         for name in ("frames", "confirm", *LOOKING):
             run.board.conclude(name, StageStatus.ABSENT)
         return
-    sampling = plan_frames(probed, count=plan.frames, max_side_px=plan.max_side_px)
+    sampling = sample(plan, probed)
     shares = {"ocr": plan.ocr_frames, "detect": plan.frames, "unsafe": plan.unsafe_frames, "scene": plan.scene_frames}
     async with asyncio.TaskGroup() as stages:
         stages.create_task(_decode(run, session, probed=probed, sampling=sampling, decoder=decoder))

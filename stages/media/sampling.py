@@ -15,28 +15,36 @@ NEAR = 0.4
 that the very first frame (often black) is not taken for the first stretch."""
 
 
-def plan_frames(media: ProbedMedia, *, count: int, max_side_px: int) -> SamplingPlan:
+def plan_frames(media: ProbedMedia, *, count: int, max_side_px: int, key_frames_only: bool = False) -> SamplingPlan:
     """Choose up to ``count`` frames, at least one if there is any; ``max_side_px`` bounds their longer side.
 
-    The times are those of frames that exist, ascending and distinct.
+    The times are those of frames that exist, ascending and distinct. ``key_frames_only`` takes no others, however far
+    from the centres they lie: perhaps fewer frames, but decoding them costs next to nothing.
     """
-    times_s = tuple(dict.fromkeys(media.frame_times_s))
+    keys_s = tuple(dict.fromkeys(media.keyframe_times_s))
+    times_s = keys_s if key_frames_only and keys_s else tuple(dict.fromkeys(media.frame_times_s))
     chosen: Sequence[float] = times_s
     if len(times_s) > count:
-        end_s = times_s[-1] + times_s[-1] / (len(times_s) - 1)  # the last frame is shown as long as one on average
-        bin_s = end_s / count
+        bin_s = _end_s(media) / count
+        near_s = float("inf") if key_frames_only else NEAR * bin_s
         centres_s = [(index + 0.5) * bin_s for index in range(count)]
-        chosen = _distinct([_near_key_or_shown(media, centre_s, bin_s) for centre_s in centres_s], times_s, count)
-    keys = set(media.keyframe_times_s)
-    all_keys = bool(chosen) and keys.issuperset(chosen)
+        chosen = _distinct([_near_key_or_shown(media, centre_s, near_s) for centre_s in centres_s], times_s, count)
+    all_keys = bool(chosen) and set(keys_s).issuperset(chosen)
     return SamplingPlan(tuple(chosen), "keyframes" if all_keys else "forward", max_side_px)
 
 
-def _near_key_or_shown(media: ProbedMedia, centre_s: float, bin_s: float) -> float:
+def _end_s(media: ProbedMedia) -> float:
+    """Return when the last frame goes, if it is shown as long as one on average."""
+    times_s = tuple(dict.fromkeys(media.frame_times_s))
+    return times_s[-1] + times_s[-1] / max(1, len(times_s) - 1)
+
+
+def _near_key_or_shown(media: ProbedMedia, centre_s: float, near_s: float) -> float:
+    """Return the nearest key frame if it is as near as ``near_s``, else the frame shown at ``centre_s``."""
     keys = media.keyframe_times_s
     at = bisect.bisect_left(keys, centre_s)
     nearest_s = min(keys[max(0, at - 1) : at + 1], key=lambda key_s: abs(key_s - centre_s), default=float("inf"))
-    if abs(nearest_s - centre_s) <= NEAR * bin_s:
+    if abs(nearest_s - centre_s) <= near_s and keys:
         return nearest_s
     times_s = media.frame_times_s
     return times_s[max(0, bisect.bisect_right(times_s, centre_s) - 1)]

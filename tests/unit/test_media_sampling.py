@@ -58,6 +58,13 @@ def test_key_frames_are_taken_when_there_are_enough_near_enough() -> None:
     assert plan_frames(steady(10), count=4, max_side_px=640).strategy == "forward"
 
 
+def test_where_asked_for_nothing_but_key_frames_is_taken_however_far_they_lie():
+    plan = plan_frames(steady(20, key_every_s=9.0), count=4, max_side_px=640, key_frames_only=True)
+    assert (plan.times_s, plan.strategy) == ((0.0, 9.0, 18.0), "keyframes")
+    many = plan_frames(steady(20, key_every_s=1.0), count=4, max_side_px=640, key_frames_only=True)
+    assert (len(many.times_s), many.strategy) == (4, "keyframes")
+
+
 def test_a_lone_near_key_frame_is_taken_in_a_forward_plan() -> None:
     plan = plan_frames(steady(8, key_every_s=5.0), count=4, max_side_px=640)
     assert (plan.strategy, plan.times_s) == ("forward", (1.0, 3.0, 5.0, 7.0))

@@ -122,8 +122,16 @@ def test_a_decode_that_takes_too_long_alone_is_not_made_to_fit_by_more_slots():
         frame_times_s=tuple(i / 30 for i in range(600)),
         keyframe_times_s=(0.0,),
     )
-    chosen = choose(500, probed=long_shot, slots=64)
-    assert "nothing is predicted to fit" in chosen.reason
+    assert choose(500, probed=long_shot, slots=64).plan.key_frames_only
+
+
+def test_a_long_shot_of_many_pixels_is_skimmed_by_its_key_frames():
+    screencast = ProbedMedia(
+        media=Media(duration_s=20, width=3840, height=2160, fps=30, frame_count=600),
+        frame_times_s=tuple(i / 30 for i in range(600)),
+        keyframe_times_s=(0.0, 250 / 30, 500 / 30),
+    )
+    assert choose(500, probed=screencast).plan.name == "skim"
 
 
 def test_long_speech_is_cut_and_the_pictures_are_not_looked_at_less_for_it():
