@@ -6,8 +6,9 @@ OUT    ?= out
 CLIPS  := tests/media/composite/talk_en_jfk.mp4 tests/media/composite/lecture_zh.mp4 tests/media/real/store_aisle.mp4
 CODE   := schemas stages llm_engine pipeline tests benchmarks scripts
 
-# Where torch's CPU wheels lie; only the two environments with torch need them.
-TORCH_WHEELS ?= https://download.pytorch.org/whl/cpu/torch/
+# Where torch's CPU wheels lie: the address of PyTorch's CPU wheel page, or a folder. Only the two environments with torch
+# need it; the package index has torch for CUDA alone.
+TORCH_WHEELS ?=
 
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -75,15 +76,18 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.core
 	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
 	@touch $@
 
-.venv-baseline/.ready: benchmarks/baseline/requirements.txt
+torch-wheels:
+	@test -n "$(TORCH_WHEELS)" || { echo "Say where torch's CPU wheels lie: make ... TORCH_WHEELS=FOLDER-OR-URL"; exit 1; }
+
+.venv-baseline/.ready: benchmarks/baseline/requirements.txt | torch-wheels
 	$(PYTHON) -m venv .venv-baseline
 	.venv-baseline/bin/python -m pip install --quiet --no-deps --require-hashes --find-links $(TORCH_WHEELS) -r $<
 	@touch $@
 
-.venv-whisper/.ready: requirements/whisper-cpu.txt
+.venv-whisper/.ready: requirements/whisper-cpu.txt | torch-wheels
 	$(PYTHON) -m venv .venv-whisper
 	.venv-whisper/bin/python -m pip install --quiet --no-deps --require-hashes --find-links $(TORCH_WHEELS) -r $<
 	.venv-whisper/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-.PHONY: help run test test-whisper unit check format accuracy bench bench-baseline weights setup lock clean
+.PHONY: help run test test-whisper torch-wheels unit check format accuracy bench bench-baseline weights setup lock clean
