@@ -44,7 +44,7 @@ class Settings(BaseSettings):
     decode_workers: Annotated[int, Field(ge=2, description="Warm decoder processes; a clip uses two")] = 2
 
     detector: Annotated[Literal["ssd", "yolox"], Field(description="yolox needs its file: see yolox_path")] = "ssd"
-    yolox_path: Annotated[Path | None, Field(description="A YOLOX ONNX file; None: the one given to models pull")] = None
+    yolox_path: Annotated[Path | None, Field(description="A YOLOX ONNX file; None: the one that was pulled")] = None
     asr_backend: Literal["ctranslate2", "openai"] = "ctranslate2"
     asr_device: Annotated[Literal["cpu", "cuda", "npu"], Field(description="openai backend only")] = "cpu"
 
