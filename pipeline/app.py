@@ -120,9 +120,11 @@ def _text_reader(weights: WeightStore, compute: Compute) -> TextReader:
 
 def _transcriber(settings: Settings, weights: WeightStore, compute: Compute) -> Transcriber:
     load = partial(_whisper, settings=settings, compute=compute)
-    return Transcriber(
+    transcriber = Transcriber(
         english=load(weights.folder("whisper-tiny.en")), multilingual=load(weights.folder("whisper-base"))
     )
+    transcriber.warm()  # the common warm-up's noise is taken for one language, and so reaches one model only
+    return transcriber
 
 
 def _whisper(folder: Path, *, settings: Settings, compute: Compute) -> Whisper:

@@ -50,23 +50,20 @@ def forecast(plan: Plan, *, probed: ProbedMedia, latencies: LatencyBook) -> Fore
     heard = ("audio", "vad", f"transcribe:{plan.asr}")
     heard_ms = sum(latencies.predict_ms(key, work=probed.audio_s) for key in heard)
     read_ms = sum(latencies.predict_ms(key, work=1) for key in ("sentiment", "text"))
-    decoding_ms, confirming_ms, units_ms = _looking(plan, probed, latencies) if probed.has_video else (0.0, 0.0, [0.0])
-    return Forecast(
-        listening_ms=heard_ms + read_ms,
-        looking_ms=decoding_ms + sum(units_ms) + confirming_ms,
-        looking_chain_ms=decoding_ms + latencies.rate_ms("detect") + confirming_ms if probed.has_video else 0.0,
-        fusing_ms=latencies.predict_ms("fuse", work=1),
-    )
+    looking_ms, looking_chain_ms = _looking(plan, probed, latencies) if probed.has_video else (0.0, 0.0)
+    fusing_ms = latencies.predict_ms("fuse", work=1)
+    return Forecast(heard_ms + read_ms, looking_ms, looking_chain_ms, fusing_ms)
 
 
-def _looking(plan: Plan, probed: ProbedMedia, latencies: LatencyBook) -> tuple[float, float, list[float]]:
-    """Return the cost of decoding, of confirming, and of each stage that takes frames."""
+def _looking(plan: Plan, probed: ProbedMedia, latencies: LatencyBook) -> tuple[float, float]:
+    """Return what all looking costs, and that part of it which must happen one after another."""
     sampling = sample(plan, probed)
     decoding_ms = latencies.predict_ms("frames", work=decode_work(probed, sampling))
-    units = {"detect": plan.frames, "ocr": plan.ocr_frames, "scene": plan.scene_frames, "unsafe": plan.unsafe_frames}
-    available = len(sampling.times_s)
-    units_ms = [latencies.predict_ms(key, work=min(count, available)) for key, count in units.items()]
-    return decoding_ms, latencies.predict_ms("confirm", work=1), units_ms
+    confirming_ms = latencies.predict_ms("confirm", work=1)
+    shown = len(sampling.times_s)
+    units_ms = sum(latencies.predict_ms(key, work=min(share, shown)) for key, share in plan.shares.items())
+    last_unit_ms = latencies.rate_ms("detect")
+    return decoding_ms + units_ms + confirming_ms, decoding_ms + last_unit_ms + confirming_ms
 
 
 SHOWING = 4.0

@@ -41,7 +41,3 @@ class LatencyBook:
             return self._priors[key]
         ordered = sorted(rates)
         return ordered[min(len(ordered) - 1, int(QUANTILE * len(ordered)))]
-
-    def snapshot(self) -> dict[str, float]:
-        """Return every key's p95 cost of one unit, for metrics and ``doctor``. Does not mutate."""
-        return {key: self.rate_ms(key) for key in sorted(self._priors.keys() | self._rates.keys())}

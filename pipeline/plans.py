@@ -24,6 +24,16 @@ class Plan:
     max_side_px: int
     key_frames_only: bool = False
 
+    @property
+    def shares(self) -> dict[str, int]:
+        """How many of the frames each looking stage sees."""
+        return {
+            "ocr": self.ocr_frames,
+            "detect": self.frames,
+            "unsafe": self.unsafe_frames,
+            "scene": self.scene_frames,
+        }
+
 
 LADDER: tuple[Plan, ...] = (
     Plan("best", frames=8, ocr_frames=8, scene_frames=4, unsafe_frames=4, asr="auto", max_side_px=960),

@@ -16,8 +16,6 @@ from stages.base import Stage
 from stages.confirm import Look
 from stages.workers import DecodeSession
 
-LOOKING = ("ocr", "detect", "unsafe", "scene")
-
 RANKS = {"ocr": Rank.HEAVY, "detect": Rank.HEAVY, "unsafe": Rank.LIGHT, "scene": Rank.LIGHT}
 """Long units first: the last unit to end should be a short one."""
 
@@ -53,15 +51,14 @@ async def _probe(run: JobRun, decoder: AsyncExitStack) -> DecodeSession | None:
 async def _look_at(run: JobRun, probed: ProbedMedia, session: DecodeSession, *, decoder: AsyncExitStack) -> None:
     plan = _choose_plan(run, probed)
     if not probed.has_video:
-        for name in ("frames", "confirm", *LOOKING):
+        for name in ("frames", "confirm", *plan.shares):
             run.board.conclude(name, StageStatus.ABSENT)
         return
     sampling = sample(plan, probed)
-    shares = {"ocr": plan.ocr_frames, "detect": plan.frames, "unsafe": plan.unsafe_frames, "scene": plan.scene_frames}
     async with asyncio.TaskGroup() as stages:
         stages.create_task(_decode(run, session, probed=probed, sampling=sampling, decoder=decoder))
-        for name in LOOKING:
-            frames = spread(shares[name], of=len(sampling.times_s))
+        for name, share in plan.shares.items():
+            frames = spread(share, of=len(sampling.times_s))
             looking = stages.create_task(_look(run, name, only=frames))
             if name == "ocr":
                 looking.add_done_callback(lambda _: run.written.set())
