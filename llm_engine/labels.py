@@ -16,6 +16,7 @@ class Vocabulary:
 
     topics: LabelSet
     safety: LabelSet
+    moods: LabelSet
 
 
 def load_vocabulary() -> Vocabulary:
@@ -27,7 +28,8 @@ def load_vocabulary() -> Vocabulary:
     tables: dict[str, dict[str, list[str]]] = tomllib.loads(
         files("llm_engine").joinpath("labels.toml").read_text("utf-8")
     )
-    topics = {label: tuple(phrases) for label, phrases in tables["topics"].items()}
-    safety = {label: tuple(phrases) for label, phrases in tables["safety"].items()}
+    topics, safety, moods = (
+        {label: tuple(phrases) for label, phrases in tables[name].items()} for name in ("topics", "safety", "mood")
+    )
     safety[SAFE] += tuple(phrase for phrases in topics.values() for phrase in phrases)
-    return Vocabulary(LabelSet("topics", topics), LabelSet("safety", safety))
+    return Vocabulary(LabelSet("topics", topics), LabelSet("safety", safety), LabelSet("mood", moods))

@@ -2,6 +2,9 @@
 
 A clip's title is known at once, its captions when OCR is done, its speech last. Each piece is scored when it comes, so
 that after the last word only that piece remains to be scored, and the insights can be had at any moment.
+
+Topics and safety are told by similarity; a language model, where there is one, is a second witness for topics, reads
+the mood and writes the summary. All it says is best effort: without it, or when it is late, the answer is whole too.
 """
 
 import asyncio
@@ -11,14 +14,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import uuid4
 
-from llm_engine.base import LabelSet, LLMEngine, LLMRequest, Prompt, Sampling
+from llm_engine.base import LabelSet, LLMEngine, LLMRequest, PriorityClass, Prompt, Sampling
+from llm_engine.close_reading import CloseReader
 from llm_engine.extractive import Sight, one_line, scene_sentence
+from llm_engine.faithfulness import FaithfulnessCheck
 from llm_engine.keywords import KeywordFinder, Source
 from llm_engine.labels import SAFE, Vocabulary
 from llm_engine.prose import evenly, passages, plain, sentences
 from llm_engine.untrusted import without_commands
 from schemas.deadline import Deadline
-from schemas.result import Judgement, Label
+from schemas.errors import ErrorCode, StageError
+from schemas.result import Judgement, Label, SummaryOrigin
 
 
 class Origin(StrEnum):
@@ -65,16 +71,22 @@ have one, right in 92 % of them (held out: 75 % and 80 %)."""
 SECOND_TOPIC_THRESHOLD = 0.2
 MAX_TOPICS = 3
 
+LIKELIHOOD_WEIGHT = 0.5
+"""How far a language model's word on a topic is believed beside that of similarity (see ``close_reading.py``)."""
+
 SIGHT_ONLY_THRESHOLD = 0.6
 """Without any text. Objects are weak evidence: a bottle is on the table of every topic."""
 
 UNSAFE_PRIOR = 0.015
-"""Assumed share of unsafe passages. It puts even odds where 3 of the 450 harmless development texts are flagged and 67
-of the 72 harmful ones (held out: 0 of 180, and 21 of 36: what people mean to hide is often missed)."""
+"""Assumed share of unsafe passages. It puts even odds where 6 of the 522 harmless development texts are flagged and 67
+of the 72 harmful ones (held out: 0 of 252, and 21 of 36: what people mean to hide is often missed)."""
 
 SUMMARY_TOKENS = 48
 MIN_SUMMARY_SENTENCE = 12
 """Characters, of a caption that may stand as the summary."""
+
+_NOTHING_TO_QUOTE = frozenset({ErrorCode.EMPTY_PROMPT, ErrorCode.PROMPT_TOO_LONG})
+"""What was said is only noise, or commands. A summary can still be had from elsewhere."""
 
 _UNINFORMATIVE_SIGHTS = frozenset({"person"})
 """In clips of every topic."""
@@ -104,19 +116,35 @@ class TextInsights:
     safety: Judgement | None = None
     keywords: tuple[str, ...] = ()
     summary: str = ""
+    summary_by: SummaryOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What reading a clip takes. Shared by all clips of a process."""
+    """What reading a clip takes. Shared by all clips of a process.
+
+    ``engine`` tells topics and safety, and quotes. ``llm``, if there is one, adds what only a language model can.
+    """
 
     engine: LLMEngine
     vocabulary: Vocabulary
     keywords: KeywordFinder
+    llm: LLMEngine | None = None
+    check: FaithfulnessCheck = field(default_factory=FaithfulnessCheck)
 
-    def begin(self, clip_id: str) -> "Understanding":
+    async def warm(self) -> None:
+        """Prepare what all clips share: label vectors and, for the language model, the worked examples."""
+        await self.engine.warm(self.vocabulary.topics, self.vocabulary.safety)
+        if self.llm is not None:
+            await self.llm.warm(self.vocabulary.moods, self.vocabulary.topics)
+
+    def closely(self, priority: PriorityClass) -> CloseReader | None:
+        """Return who asks the language model for clips of class ``priority``; None when there is no such model."""
+        return CloseReader(self.llm, self.vocabulary, self.check, priority) if self.llm is not None else None
+
+    def begin(self, clip_id: str, *, priority: PriorityClass = PriorityClass.REALTIME) -> "Understanding":
         """Return the empty understanding of one clip."""
-        return Understanding(self, clip_id)
+        return Understanding(self, clip_id, priority=priority)
 
 
 async def understand(evidence: TextEvidence, *, reader: Reader, deadline: Deadline) -> TextInsights:
@@ -132,21 +160,34 @@ async def understand(evidence: TextEvidence, *, reader: Reader, deadline: Deadli
         *(understanding.read(o, text, language=evidence.language, deadline=deadline) for o, text in texts.items()),
         understanding.look(evidence.sight, deadline=deadline),
     )
+    await asyncio.gather(*(understanding.read_closely(origin, deadline=deadline) for origin in texts))
     return understanding.insights()
 
 
 class Understanding:
     """What is understood of one clip so far. Belongs to one event loop."""
 
-    def __init__(self, reader: Reader, clip_id: str) -> None:
+    def __init__(self, reader: Reader, clip_id: str, *, priority: PriorityClass) -> None:
         self._reader = reader
+        self._closely = reader.closely(priority)
+        self._priority = priority
         self._clip_id = clip_id
         self._texts: dict[Origin, str] = {}
         self._languages: dict[Origin, str | None] = {}
         self._sight = Sight()
         self._topics: dict[Origin, list[float]] = {}
+        self._likely_topics: dict[Origin, Sequence[float]] = {}
         self._harm: dict[Origin, tuple[float, str]] = {}
         self._quote = ""
+        self._written = ""
+
+    @property
+    def model(self) -> str:
+        """Names of the engines whose word is in the insights."""
+        used = [self._reader.engine.model]
+        if self._closely is not None and (self._likely_topics or self._written):
+            used.append(self._closely.model)
+        return "+".join(used)
 
     async def read(self, origin: Origin, text: str, *, language: str | None, deadline: Deadline) -> None:
         """Take in the text of ``origin``, replacing what was read from there before.
@@ -161,8 +202,28 @@ class Understanding:
             self._score_safety(origin, text, language=language, deadline=deadline),
         ]
         if origin is Origin.SPEECH and text:
-            asked.append(self._summarise(text, language=language, deadline=deadline))
+            asked.append(self._quote_from(text, language=language, deadline=deadline))
         await asyncio.gather(*asked)
+
+    async def read_closely(self, origin: Origin, *, deadline: Deadline) -> bool:
+        """Have the language model, if there is one, read the text of ``origin`` that ``read`` has taken in.
+
+        Returns whether that changed the insights. Best effort: what does not come by ``deadline`` changes nothing. Of
+        all texts but speech, which comes last, it reads ahead for the summary.
+        """
+        text, language = self._texts.get(origin, ""), self._languages.get(origin)
+        if self._closely is None or not text:
+            return False
+        likely = self._closely.topics(text, language=language, deadline=deadline)
+        known = [self._texts.get(o, "") for o in (Origin.TITLE, Origin.SCREEN)]
+        if origin is Origin.SPEECH:
+            written = self._closely.summary(self._clip_id, known, text, language=language, deadline=deadline)
+            topics, self._written = await asyncio.gather(likely, written)
+        else:
+            topics, _ = await asyncio.gather(likely, self._closely.read_ahead(known, deadline=deadline))
+        if topics is not None:
+            self._likely_topics[origin] = topics
+        return topics is not None or bool(self._written)
 
     async def look(self, sight: Sight, *, deadline: Deadline) -> None:
         """Take in what the pictures show. Raises ``DeadlineExceeded``."""
@@ -172,7 +233,8 @@ class Understanding:
 
     def insights(self) -> TextInsights:
         """Return what can be said now. Does not mutate."""
-        return TextInsights(self._best_topics(), self._judge_safety(), self._find_keywords(), self._best_summary())
+        summary, by = self._best_summary()
+        return TextInsights(self._best_topics(), self._judge_safety(), self._find_keywords(), summary, by)
 
     async def _score_topics(self, origin: Origin, text: str, *, language: str | None, deadline: Deadline) -> None:
         parts = evenly(passages(without_commands(text), at_most=PASSAGE_WIDTH), MAX_PASSAGES)
@@ -196,17 +258,24 @@ class Understanding:
     ) -> Sequence[Sequence[float]]:
         instruction = f"Which of the {labels.name} of a short video do these words speak of?"
         prompts = [Prompt(labels.name, instruction, part, language) for part in parts]
-        return await asyncio.gather(*(self._reader.engine.score(p, labels, deadline=deadline) for p in prompts))
+        return await asyncio.gather(
+            *(self._reader.engine.score(p, labels, deadline=deadline, priority=self._priority) for p in prompts)
+        )
 
-    async def _summarise(self, text: str, *, language: str | None, deadline: Deadline) -> None:
+    async def _quote_from(self, text: str, *, language: str | None, deadline: Deadline) -> None:
         request = LLMRequest(
-            request_id=f"{self._clip_id}/summary",
+            request_id=f"{self._clip_id}/quote",
             prompt=Prompt("summary", "Sum up in one sentence what is said.", text, language),
             deadline=deadline,
+            priority=self._priority,
             sampling=Sampling(max_tokens=SUMMARY_TOKENS),
         )
-        async for output in self._reader.engine.generate(request):
-            self._quote = output.text
+        try:
+            async for output in self._reader.engine.generate(request):
+                self._quote = output.text
+        except StageError as error:
+            if error.code not in _NOTHING_TO_QUOTE:
+                raise
 
     def _best_topics(self) -> tuple[Label, ...]:
         if not self._topics:
@@ -214,7 +283,10 @@ class Understanding:
         if set(self._topics) == {Origin.SIGHT}:
             added, threshold = self._topics[Origin.SIGHT], SIGHT_ONLY_THRESHOLD
         else:
-            weighted = ([TOPIC_WEIGHTS[o] * score for score in scores] for o, scores in self._topics.items())
+            weighted = (
+                [TOPIC_WEIGHTS[origin] * score for score in self._witnessed(origin, scores)]
+                for origin, scores in self._topics.items()
+            )
             added, threshold = [sum(column) for column in zip(*weighted, strict=True)], TOPIC_THRESHOLD
         ranked = sorted(
             zip(_normalised(added), self._reader.vocabulary.topics.labels, strict=True), key=lambda scored: -scored[0]
@@ -223,6 +295,13 @@ class Understanding:
             return ()
         lowest = SECOND_TOPIC_THRESHOLD
         return tuple(Label(label=label, score=score) for score, label in ranked[:MAX_TOPICS] if score >= lowest)
+
+    def _witnessed(self, origin: Origin, similarity: Sequence[float]) -> Sequence[float]:
+        """Return what similarity and likelihood say together of the topics of one text."""
+        if (likelihood := self._likely_topics.get(origin)) is None:
+            return similarity
+        both = zip(similarity, likelihood, strict=True)
+        return [similar + LIKELIHOOD_WEIGHT * likely for similar, likely in both]
 
     def _judge_safety(self) -> Judgement | None:
         if not self._harm:
@@ -237,7 +316,15 @@ class Understanding:
             [Source(text, KEYWORD_WEIGHTS[origin], self._languages[origin]) for origin, text in self._texts.items()]
         )
 
-    def _best_summary(self) -> str:
+    def _best_summary(self) -> tuple[str, SummaryOrigin | None]:
+        if self._written:
+            return one_line(self._written), "model"
+        if quote := self._best_quote():
+            return one_line(quote), "quote"
+        sentence = scene_sentence(self._sight)
+        return sentence, "pictures" if sentence else None
+
+    def _best_quote(self) -> str:
         speech, title, screen = (self._texts.get(o, "") for o in (Origin.SPEECH, Origin.TITLE, Origin.SCREEN))
         captions = [line for line in sentences(without_commands(screen)) if len(line) >= MIN_SUMMARY_SENTENCE]
         candidates = (
@@ -246,7 +333,7 @@ class Understanding:
             without_commands(title),
             *sorted(captions, key=len, reverse=True)[:1],
         )
-        return next((one_line(text) for text in candidates if text), "") or scene_sentence(self._sight)
+        return next(filter(None, candidates), "")
 
 
 def _harm(log_probabilities: Sequence[float], labels: LabelSet) -> tuple[float, str]:

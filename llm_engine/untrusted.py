@@ -10,7 +10,7 @@ import unicodedata
 
 _CONTROL_TOKENS = re.compile(
     r"""
-      <\|[^|<>\n]{0,40}\|>                                                      # <|im_start|>
+      <\|[^|<>\n]{0,40}\|>(?:\s*(?:system|assistant|user)\b)?                   # <|im_start|>assistant
     | </?(?:s|bos|eos|start_of_turn|end_of_turn|system|user|assistant|instructions?|prompt)>
     | \[/?(?:INST|SYS|SYSTEM)\] | <</?SYS>>
     | ^\W{0,4}(?:system|assistant|developer|user|系统|助手|用户)\s*(?:prompt|message|提示)?\s*:   # a turn of a chat
@@ -27,6 +27,8 @@ _COMMANDS = re.compile(
     | \b(?:please\s+)?(?:label|classify|mark|rate|flag|treat|consider|tag|judge|score)\s+(?:this|it|the|my|that)\b
       [^.!?\n]{0,40}? \b(?:safe|harmless|benign|appropriate|approved|compliant|positive|neutral|clean)\b
     | \b(?:output|answer|respond|reply|say)\s+(?:only\s+)?(?:with\s+)?["'“]?(?:safe|harmless|approved|positive)\b["'”]?
+    | \b(?:sentiment|mood|label|verdict|classification|category|answer)\s*[:=]\s*["'“]?
+      (?:safe|harmless|approved|positive|neutral|negative)\b["'”]?
     | \b(?:do\ not|don't|never)\s+(?:flag|report|moderate|block|censor|classify)\s+(?:this|it|the|my)\b [^.!?\n]{0,20}
     | \byou\ are\s+(?:now\s+|no\ longer\s+)?(?:an?|the|my)\b [^.!?\n]{0,20}?
       \b(?:assistant|ai|language\ model|classifier|moderator|chatbot)\b
@@ -37,12 +39,19 @@ _COMMANDS = re.compile(
     | (?:请你?)?(?:把|将)?(?:[这本该此][个段条部]?)?(?:视频|文本|内容|片段|文字)?
       (?:标记|标注|标为|判定为|判为|归类|分类|评为|视为) [^。!?\n]{0,6}? (?:安全|无害|合规|正常|正面)的?(?:内容|视频)?
     | (?:只?输出|只?回答)[:"“']?(?:安全|无害|合规|正面)["”']?
+    | (?:情感|情绪|标签|分类|判定|答案)[:=]["'“]?(?:安全|无害|合规|正面|积极|中性|中立|负面|消极)["”']?
     | (?:不要|不得|禁止|别)(?:标记|举报|拦截|审核)[这本该此] [^。!?\n]{0,6}
     | 你(?:现在)?(?:是|不再是)[^。!?\n]{0,10}?(?:助手|语言模型|人工智能|审核员|分类器)
     | 系统(?:提示词?|指令)
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+
+_BARE_ANSWERS = re.compile(
+    r"^\W*(?:safe|harmless|approved|positive|neutral|negative|安全|无害|合规|正面|积极|中性|负面)\W*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What is left of a forged turn of a chat: an answer, put into our mouth. Nobody says only that beside a command."""
 
 
 def without_commands(text: str) -> str:
@@ -52,7 +61,15 @@ def without_commands(text: str) -> str:
     """
     if not holds_command(text):
         return text
-    return _COMMANDS.sub("\n", _CONTROL_TOKENS.sub("\n", unicodedata.normalize("NFKC", text))).strip()
+    text = _CONTROL_TOKENS.sub("\n", unicodedata.normalize("NFKC", text))
+    return _BARE_ANSWERS.sub("\n", _COMMANDS.sub("\n", text)).strip()
+
+
+def without_control_tokens(text: str) -> str:
+    """Return ``text`` without what a model could take for a turn of a chat; commands in it stay."""
+    if not _CONTROL_TOKENS.search(unicodedata.normalize("NFKC", text)):
+        return text
+    return _CONTROL_TOKENS.sub("\n", unicodedata.normalize("NFKC", text)).strip()
 
 
 def holds_command(text: str) -> bool:

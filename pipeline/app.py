@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,9 +18,11 @@ from llm_engine.understanding import Reader
 from pipeline.analyze import Analyzer
 from pipeline.forecast import PRIORS_MS
 from pipeline.job_run import Workshop
+from pipeline.language_model import open_language_model
 from pipeline.latency import LatencyBook
 from pipeline.offload import SlotOffload
 from pipeline.settings import Settings
+from pipeline.slot_queue import Rank
 from pipeline.slots import CpuSlots
 from pipeline.toolbox import Toolbox
 from pipeline.warm_up import warm_up
@@ -57,7 +60,18 @@ async def open_analyzer(settings: Settings) -> AsyncIterator[Analyzer]:
         slots = CpuSlots(settings.cpu_slots, clock=time.monotonic)
         stack.callback(slots.close)
         latencies = LatencyBook(PRIORS_MS)
-        tools = await asyncio.to_thread(_load_tools, settings, SlotOffload(slots, latencies))
+        weights = WeightStore(settings.cache_dir / "weights", catalog=load_catalog())
+        text, llm = (
+            SlotOffload(slots, latencies, key=key, rank=rank)
+            for key, rank in (("text", Rank.CHAIN), ("llm", Rank.EXTRA))
+        )
+        tools, language_model = await asyncio.gather(
+            asyncio.to_thread(_load_tools, settings, weights, text),
+            open_language_model(settings, weights, offload=llm),
+        )
+        if language_model is not None:
+            stack.push_async_callback(language_model.close)
+            tools = replace(tools, reader=replace(tools.reader, llm=language_model))
         decoders = await stack.enter_async_context(
             DecodePool(workers=settings.decode_workers, limits=_media_limits(settings))
         )
@@ -74,9 +88,8 @@ def _media_limits(settings: Settings) -> MediaLimits:
     )
 
 
-def _load_tools(settings: Settings, offload: Offload) -> Toolbox:
+def _load_tools(settings: Settings, weights: WeightStore, offload: Offload) -> Toolbox:
     """Load all models, side by side: most of the time is reading files and building graphs, outside the GIL."""
-    weights = WeightStore(settings.cache_dir / "weights", catalog=load_catalog())
     compute = Compute(providers=settings.providers, threads=1)
     with ThreadPoolExecutor(thread_name_prefix="load") as pool:
         detector = pool.submit(_object_model, settings, weights, compute)

@@ -21,6 +21,7 @@ PRIORS_MS: dict[str, float] = {
     "transcribe:tiny.en": 24.0,
     "sentiment": 2.0,  # a text
     "text": 5.0,
+    "llm": 50.0,  # a step of the language model; best effort, and so no part of a forecast
     "wake": 7.0,  # lateness of the event loop at a cutoff
     "fuse": 5.0,  # a clip
 }

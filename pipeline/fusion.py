@@ -116,6 +116,7 @@ def _findings(evidence: Evidence) -> dict[str, Any]:
         "topics": insights.topics,
         "keywords": tuple(plain(word) for word in insights.keywords),
         "summary": plain(insights.summary),
+        "summary_by": insights.summary_by,
         "timeline": timeline(shots=shots, objects=objects, text=captions, speech=speech),
         "embedding": findings.embedding(evidence.parts("scene")),
         "plan": _plan(evidence.chosen),

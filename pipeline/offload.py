@@ -1,4 +1,4 @@
-"""Runs the text engine's calls on the same CPU slots as everything else."""
+"""Runs the calls of text engines on the same CPU slots as everything else."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,19 +12,18 @@ T = TypeVar("T")
 
 
 class SlotOffload:
-    """An ``llm_engine.offload.Offload`` on CPU slots, with the rank of the chain that the clip's end waits for.
+    """An ``llm_engine.offload.Offload`` on CPU slots. Books what each call costs under ``key``."""
 
-    Books what each call costs as the work of the ``text`` stage.
-    """
-
-    def __init__(self, slots: CpuSlots, latencies: LatencyBook) -> None:
+    def __init__(self, slots: CpuSlots, latencies: LatencyBook, *, key: str, rank: Rank) -> None:
         self._slots = slots
         self._latencies = latencies
+        self._key = key
+        self._rank = rank
 
     async def __call__(self, call: Callable[[], T], *, deadline: Deadline) -> T:
         """Return what ``call`` returns, or raise ``DeadlineExceeded``."""
-        value, _ = await self._slots.run(call, rank=Rank.CHAIN, deadline=deadline, book=self._book)
+        value, _ = await self._slots.run(call, rank=self._rank, deadline=deadline, book=self._book)
         return value
 
     def _book(self, ms: float) -> None:
-        self._latencies.observe("text", ms=ms, work=1)
+        self._latencies.observe(self._key, ms=ms, work=1)

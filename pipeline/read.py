@@ -4,13 +4,19 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
+from llm_engine.base import PriorityClass
 from llm_engine.understanding import Origin, Understanding
 from pipeline.board import StageRecord
 from pipeline.findings import captions, confirmed, sight
 from pipeline.job_run import JobRun
 from pipeline.slot_queue import Rank
+from schemas.deadline import Deadline
+from schemas.job import Lane
 from schemas.result import StageStatus
-from stages.sentiment import SentimentTask
+from stages.sentiment import SentimentTask, with_likelihood
+
+EXTRAS_SPARE_S = 0.005
+"""Between the end of what is best effort and the cutoff: to take note of it."""
 
 
 async def read(run: JobRun) -> None:
@@ -27,7 +33,7 @@ async def _understand(run: JobRun) -> None:
         return
     reader = run.workshop.tools.reader
     with run.board.running("text", model=reader.engine.model) as record:
-        understanding = reader.begin(run.job.job_id)
+        understanding = reader.begin(run.job.job_id, priority=_priority(run))
         async with asyncio.TaskGroup() as pieces:
             for origin, known, text in _sources(run):
                 pieces.create_task(_take_in(run, record, understanding, origin=origin, known=known, text=text))
@@ -56,6 +62,10 @@ async def _take_in(
         await understanding.read(origin, words, language=language, deadline=run.cutoff)
         record.busy_ms += run.board.now_ms() - began_ms
     record.parts.append(understanding.insights())
+    with run.board.guard(record):
+        if await understanding.read_closely(origin, deadline=_for_extras(run)):
+            record.parts.append(understanding.insights())
+            record.model = understanding.model
 
 
 async def _look(run: JobRun, record: StageRecord, understanding: Understanding) -> None:
@@ -95,10 +105,29 @@ async def _feel_text(
     if not words:
         return
     record.begin_work(run.board.now_ms())
+    tools = run.workshop.tools
     with run.board.guard(record):
-        task = SentimentTask(words, run.workshop.tools.text_language.of(words))
-        feel = partial(run.workshop.tools.sentiment.run, task, deadline=run.cutoff)
-        record.parts.append((origin, await run.unit(record, feel, rank=Rank.CHAIN)))
+        language = tools.text_language.of(words)
+        feel = partial(tools.sentiment.run, SentimentTask(words, language), deadline=run.cutoff)
+        polarity = await run.unit(record, feel, rank=Rank.CHAIN)
+        record.parts.append((origin, polarity))
+        closely = tools.reader.closely(_priority(run))
+        if closely is None or polarity is None:
+            return
+        mood = await closely.mood(words, language=language, deadline=_for_extras(run))
+        if mood is not None:
+            fused = with_likelihood(polarity, mood.likelihood, language=language, model=mood.model)
+            record.parts.append((origin, fused))
+            record.model = f"{tools.sentiment.model}+{mood.model}"
+
+
+def _priority(run: JobRun) -> PriorityClass:
+    return PriorityClass.REALTIME if run.job.lane is Lane.REALTIME else PriorityClass.BACKFILL
+
+
+def _for_extras(run: JobRun) -> Deadline:
+    """Return until when the language model may take: it gives up before the cutoff, which nobody calls late."""
+    return run.cutoff.reserve(run.workshop.latencies.predict_ms("wake", work=1) / 1e3 + EXTRAS_SPARE_S)
 
 
 def _sources(run: JobRun) -> tuple[tuple[Origin, asyncio.Event, Callable[[], str]], ...]:

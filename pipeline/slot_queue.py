@@ -13,6 +13,7 @@ class Rank(IntEnum):
     DECODE = 1  # pictures wait for it
     HEAVY = 2  # long units first, so that the last one to end is a short one
     LIGHT = 3
+    EXTRA = 4  # what a clip can do without
 
 
 @dataclass(order=True, slots=True)

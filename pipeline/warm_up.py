@@ -62,9 +62,10 @@ async def _warm_stage(
 
 
 async def _warm_reader(reader: Reader, latencies: LatencyBook) -> None:
-    """Have the labels embedded, which takes far longer than any clip's text, then read a text as a clip's is read."""
-    await reader.engine.warm(reader.vocabulary.topics, reader.vocabulary.safety)
+    """Have the labels prepared, which takes far longer than any clip's text, then read a text as a clip's is read."""
+    await reader.warm()
     latencies.forget("text")
+    latencies.forget("llm")
     for _ in range(ROUNDS):
         await reader.begin("warm-up").read(Origin.SPEECH, WORDS, language="en", deadline=Deadline.never())
 

@@ -36,6 +36,20 @@ class ErrorCode(StrEnum):
     DEADLINE_EXCEEDED = "DEADLINE_EXCEEDED"
     MODEL_MISSING = "MODEL_MISSING"
     MODEL_FAILED = "MODEL_FAILED"
+    # The language model
+    EMPTY_PROMPT = "EMPTY_PROMPT"
+    PROMPT_TOO_LONG = "PROMPT_TOO_LONG"
+    BAD_SCHEMA = "BAD_SCHEMA"
+    ENGINE_FAILED = "ENGINE_FAILED"
+    OVERLOADED = "OVERLOADED"
+    # Fetching and the message bus
+    FETCH_REFUSED = "FETCH_REFUSED"
+    FETCH_FAILED = "FETCH_FAILED"
+    FETCH_TIMED_OUT = "FETCH_TIMED_OUT"
+    CHECKSUM_MISMATCH = "CHECKSUM_MISMATCH"
+    BAD_MESSAGE = "BAD_MESSAGE"
+    BUS_FAILED = "BUS_FAILED"
+    # Start-up
     BAD_SETTING = "BAD_SETTING"
     INTERNAL = "INTERNAL"
 
@@ -81,6 +95,14 @@ class DeadlineExceeded(StageError):
 
     def __init__(self, message: str = "the deadline has passed") -> None:
         super().__init__(ErrorCode.DEADLINE_EXCEEDED, message, retryable=True)
+
+
+class Overloaded(StageError):
+    """Raised at the door when work could not end before its deadline. ``retry_after_s``: when it may."""
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(ErrorCode.OVERLOADED, message, retryable=True)
+        self.retry_after_s = retry_after_s
 
 
 class ConfigurationError(HalfsecondError):

@@ -23,6 +23,9 @@ BoxFractions = tuple[Fraction, Fraction, Fraction, Fraction]
 BoxPixels = tuple[int, int, int, int]
 
 
+SummaryOrigin = Literal["model", "quote", "pictures"]
+
+
 class ResultStatus(StrEnum):
     """How whole the answer is."""
 
@@ -237,6 +240,12 @@ class FusedResult(WireModel):
     ] = ()
     keywords: tuple[str, ...] = ()
     summary: str = ""
+    summary_by: Annotated[
+        SummaryOrigin | None,
+        Field(
+            description="A sentence that a language model wrote, one quoted from the clip, or one about the pictures"
+        ),
+    ] = None
     timeline: tuple[TimelineEvent, ...] = ()
     embedding: Annotated[
         tuple[float, ...] | None, Field(description="1280 numbers, unit length: near-duplicates have cosine > 0.75")

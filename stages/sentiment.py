@@ -1,5 +1,6 @@
 """In which mood a clip's words are: negative, neutral or positive."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,13 @@ NEUTRAL_BELOW = 0.3
 
 WEIGHTS: Mapping[str, float] = {"speech": 1.0, "title": 0.7, "text": 0.5}
 """How far each origin is believed; the others count like on-screen text."""
+
+LEXICON_WEIGHTS: Mapping[str, float] = {"en": 1.0, "zh": 3.0}
+LIKELIHOOD_WEIGHT = 3.0
+NEUTRAL_BONUS = 0.5
+"""How lexicon and language model are added up (``with_likelihood``): the log-likelihood of three moods, fitted on the
+development texts of benchmarks/text_truth.jsonl. Right on its held-out texts (60 a language), lexicon, model and both:
+English 34, 51 and 53; Chinese 33, 47 and 46."""
 
 _SENTENCE = re.compile(rf"[^.!?。！？\n]{{1,{MAX_SENTENCE_CHARS}}}[.!?。！？]*")
 
@@ -79,6 +87,23 @@ class Sentiment:
             if value := method.polarity(sentence):
                 felt.append(value)
         return Polarity(sum(felt) / len(felt) if felt else 0.0, method.name)
+
+
+def with_likelihood(
+    lexicon: Polarity, likelihood: Mapping[str, float], *, language: str | None, model: str
+) -> Polarity:
+    """Fuse what a lexicon and a language model say of one text; ``likelihood``: log-probabilities of the three moods.
+
+    The two are independent witnesses, so that log-likelihoods are added. The polarity is that of the stronger feeling;
+    one as likely as none at all is ``NEUTRAL_BELOW``.
+    """
+    weight = LEXICON_WEIGHTS.get((language or "").partition("-")[0].lower(), 1.0)
+    glad = LIKELIHOOD_WEIGHT * likelihood["positive"] + weight * lexicon.value
+    sad = LIKELIHOOD_WEIGHT * likelihood["negative"] - weight * lexicon.value
+    neutral = LIKELIHOOD_WEIGHT * likelihood["neutral"] + NEUTRAL_BONUS
+    odds = math.exp(min(max(glad, sad) - neutral, 700.0)) * NEUTRAL_BELOW / (1 - NEUTRAL_BELOW)
+    value = odds / (1 + odds)
+    return Polarity(value if glad >= sad else -value, f"{lexicon.method}+{model}")
 
 
 def judge(polarities: Mapping[str, Polarity | None]) -> Judgement | None:

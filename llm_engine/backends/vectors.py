@@ -68,6 +68,10 @@ class Vectors:
         async with until(deadline):
             return await asyncio.shield(waiting)
 
+    def forget(self) -> None:
+        """Give back the memory of what is remembered."""
+        self._remembered.clear()
+
     def _join_batch(self, text: str) -> asyncio.Future[Vector]:
         if not self._awaited:
             batch = asyncio.create_task(self._embed_awaited())  # runs once this turn of the loop is over

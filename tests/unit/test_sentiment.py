@@ -1,11 +1,13 @@
 """Moods are read in English and Chinese, and neutral texts stay neutral."""
 
+from math import log
+
 import pytest
 
 from schemas.deadline import Deadline
 from schemas.errors import DeadlineExceeded
 from schemas.perception import Polarity
-from stages.sentiment import NEUTRAL_BELOW, Sentiment, SentimentTask, judge
+from stages.sentiment import NEUTRAL_BELOW, Sentiment, SentimentTask, judge, with_likelihood
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +114,43 @@ def test_equal_joy_and_anger_are_neutral() -> None:
 def test_without_any_readable_text_there_is_no_verdict() -> None:
     assert judge({}) is None
     assert judge({"speech": None}) is None
+
+
+def fused(lexicon: float, *, positive: float, neutral: float, negative: float, language: str = "en") -> float:
+    likelihood = {"positive": log(positive), "neutral": log(neutral), "negative": log(negative)}
+    return with_likelihood(Polarity(lexicon, "vader"), likelihood, language=language, model="llm").value
+
+
+def test_a_feeling_without_a_word_for_it_is_heard_by_the_model() -> None:
+    assert fused(0.0, positive=0.8, neutral=0.1, negative=0.1) > NEUTRAL_BELOW
+    assert fused(0.0, positive=0.1, neutral=0.1, negative=0.8) < -NEUTRAL_BELOW
+    assert abs(fused(0.0, positive=0.2, neutral=0.6, negative=0.2)) < NEUTRAL_BELOW
+
+
+def test_words_of_feeling_in_a_plain_statement_are_overruled() -> None:
+    assert abs(fused(0.57, positive=0.15, neutral=0.75, negative=0.1)) < NEUTRAL_BELOW
+
+
+def test_where_the_model_cannot_tell_the_lexicon_decides() -> None:
+    assert fused(0.8, positive=0.34, neutral=0.33, negative=0.33, language="zh-CN") > NEUTRAL_BELOW
+    assert fused(-0.8, positive=0.33, neutral=0.33, negative=0.34, language="zh-CN") < -NEUTRAL_BELOW
+
+
+def test_the_chinese_lexicon_counts_for_more_than_the_english_one() -> None:
+    english, chinese = (fused(0.6, positive=0.3, neutral=0.4, negative=0.3, language=code) for code in ("en", "zh"))
+    assert chinese > english
+
+
+@pytest.mark.parametrize("lexicon", [-1.0, 0.0, 1.0])
+def test_a_model_that_is_dead_sure_stays_within_bounds(lexicon: float) -> None:
+    for value in (
+        fused(lexicon, positive=1.0, neutral=1e-300, negative=1e-300),
+        fused(lexicon, positive=1e-300, neutral=1.0, negative=1e-300),
+        fused(lexicon, positive=1e-300, neutral=1e-300, negative=1.0),
+    ):
+        assert -1 <= value <= 1
+
+
+def test_who_said_it_is_named() -> None:
+    likelihood = dict.fromkeys(("positive", "neutral", "negative"), log(1 / 3))
+    assert with_likelihood(Polarity(0.0, "vader"), likelihood, language="en", model="llm").method == "vader+llm"

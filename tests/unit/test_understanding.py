@@ -6,7 +6,7 @@ from math import log
 
 import pytest
 
-from llm_engine.base import EngineStats, LabelSet, LLMOutput, LLMRequest, Prompt
+from llm_engine.base import EngineStats, LabelSet, LLMOutput, LLMRequest, PriorityClass, Prompt
 from llm_engine.extractive import Sight
 from llm_engine.keywords import KeywordFinder
 from llm_engine.labels import SAFE, Vocabulary
@@ -18,6 +18,7 @@ NEVER = Deadline.never()
 VOCABULARY = Vocabulary(
     LabelSet("topics", {"food": ("noodles",), "sports": ("goal",), "games": ("level",)}),
     LabelSet("safety", {SAFE: ("family",), "violence": ("kill",), "scam": ("bitcoin",)}),
+    LabelSet("mood", {"positive": ("lovely",), "neutral": ("so",), "negative": ("awful",)}),
 )
 
 
@@ -30,7 +31,14 @@ class WordEngine:
         self.scored: list[Prompt] = []
         self.answers: Mapping[str, str] = {}
 
-    async def score(self, prompt: Prompt, labels: LabelSet, *, deadline: Deadline) -> Sequence[float]:
+    async def score(
+        self,
+        prompt: Prompt,
+        labels: LabelSet,
+        *,
+        deadline: Deadline,
+        priority: PriorityClass = PriorityClass.REALTIME,
+    ) -> Sequence[float]:
         if deadline.expired:
             raise DeadlineExceeded
         self.scored.append(prompt)
@@ -43,6 +51,14 @@ class WordEngine:
         yield LLMOutput(request.request_id, sentence, "stop")
 
     async def abort(self, request_id: str) -> None: ...
+
+    async def warm(self, *label_sets: LabelSet) -> None: ...
+
+    async def prefetch(self, prompt: Prompt, *, deadline: Deadline) -> None: ...
+
+    async def trim(self) -> None: ...
+
+    async def close(self) -> None: ...
 
     async def health(self) -> bool:
         return True
