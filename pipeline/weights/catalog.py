@@ -16,6 +16,7 @@ OWNERS = ("stages", "llm_engine")
 
 Pin = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.+!]*$")]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Member = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)+$")]
 
 
@@ -49,18 +50,35 @@ class Part(_Pinned):
     member: Member
 
 
+class Conversion(_Pinned):
+    """How a file is made of another: ``to`` names the way, ``bytes`` and ``sha256`` pin what it is made of."""
+
+    to: Literal["q8_0"]
+    bytes: Annotated[int, Field(gt=0)]
+    sha256: Sha256
+
+
 class WeightFile(_Pinned):
-    """One file, its pieces joined in order. ``bytes`` and ``sha256`` are None for external files only."""
+    """One file: its pieces joined in order, or what a ``conversion`` makes of them.
+
+    ``bytes`` and ``sha256`` are those of the finished file, and None for external files only.
+    """
 
     name: FileName
     bytes: Annotated[int | None, Field(gt=0)] = None
-    sha256: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$")] = None
+    sha256: Sha256 | None = None
     parts: Annotated[tuple[Part, ...], Field(strict=False)] = ()
+    conversion: Conversion | None = None
 
     @property
     def pinned(self) -> bool:
         """Whether we know what the file must be."""
         return self.bytes is not None and self.sha256 is not None and bool(self.parts)
+
+    @property
+    def joined_bytes(self) -> int:
+        """Of the pieces together; 0 for external files."""
+        return self.conversion.bytes if self.conversion else self.bytes or 0
 
 
 class Entry(_Pinned):
@@ -82,6 +100,9 @@ class Entry(_Pinned):
             if not external and not file.pinned:
                 msg = f"{file.name}: bytes, sha256 and parts are needed"
                 raise ValueError(msg)
+            if file.conversion and self.kind is not Kind.REGISTRY:
+                msg = f"{file.name}: only what is pulled can be converted"
+                raise ValueError(msg)
         if external and len(self.files) != 1:
             msg = "an external model is one file"
             raise ValueError(msg)
@@ -95,6 +116,11 @@ class Entry(_Pinned):
     def size_bytes(self) -> int:
         """On disk; 0 for external models."""
         return sum(file.bytes or 0 for file in self.files)
+
+    @property
+    def converted_bytes(self) -> int:
+        """On disk beside them while files are converted: the largest of what they are made of."""
+        return max(file.joined_bytes if file.conversion else 0 for file in self.files)
 
     @property
     def source(self) -> str:

@@ -33,6 +33,10 @@ class PullProgress(Protocol):
         """So much of ``name`` has arrived, counted from its start."""
         ...
 
+    def convert(self, name: str, done_bytes: int, total_bytes: int, /) -> None:
+        """So much of a file of ``name`` has been made of what arrived. The first time is at 0."""
+        ...
+
     def finish(self, name: str) -> None:
         """``name`` is whole, checked and in its place."""
         ...
@@ -52,6 +56,9 @@ class Silent:
         """Ignore."""
 
     def update(self, name: str, done_bytes: int) -> None:
+        """Ignore."""
+
+    def convert(self, name: str, done_bytes: int, total_bytes: int) -> None:
         """Ignore."""
 
     def finish(self, name: str) -> None:
@@ -82,6 +89,11 @@ class Lines:
     def update(self, name: str, done_bytes: int) -> None:
         """Ignore: a log is not a screen."""
 
+    def convert(self, name: str, done_bytes: int, total_bytes: int) -> None:
+        """Say that it is no longer the network that is at work."""
+        if done_bytes == 0:
+            self.note(f"{name}: converting to {_size(total_bytes)} ...")
+
     def finish(self, name: str) -> None:
         """Say how long it took."""
         self.note(f"{name}: there, after {time.monotonic() - self._began_s:.1f} s")
@@ -105,6 +117,7 @@ class Bars:
         )
         self._tasks: dict[str, TaskID] = {}
         self._all: TaskID | None = None
+        self._conversion: TaskID | None = None
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -128,6 +141,13 @@ class Bars:
         """Move the bar."""
         self._bars.update(self._tasks[name], completed=done_bytes)
         self._sum_up()
+
+    def convert(self, _name: str, done_bytes: int, total_bytes: int) -> None:
+        """Move a bar of its own: what is made here did not travel."""
+        if done_bytes == 0:
+            self._conversion = self._bars.add_task("  converting", total=total_bytes)
+        elif self._conversion is not None:
+            self._bars.update(self._conversion, completed=done_bytes)
 
     def finish(self, name: str) -> None:
         """Fill the bar: the size in the catalogue is a wheel's and may be off by a little."""

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from rich.filesize import decimal
 
 from pipeline.weights.catalog import Entry, Kind, WeightFile
+from pipeline.weights.convert import convert
 from pipeline.weights.errors import BrokenArchive, ChecksumMismatch, FetchFailed, NoSpace, UnknownEntry, WeightsMissing
 from pipeline.weights.files import OnBytes, locked, place, sha256_of
 from pipeline.weights.progress import PullProgress
@@ -86,15 +87,44 @@ class Puller:
             partial = self._partial(entry, file)
             try:
                 self._source.fetch(entry, file, partial, on_bytes=meter.update)
-                _check(partial, entry, file)
+                finished = self._finished(partial, entry, file, progress)
             except (ChecksumMismatch, BrokenArchive):
                 partial.unlink(missing_ok=True)
                 self._source.release(entry)
                 raise
-            place(partial, self._store.locate(entry, file))
+            place(finished, self._store.locate(entry, file))
             meter.next_file()
         self._source.release(entry)
         progress.finish(entry.name)
+
+    def _finished(self, partial: Path, entry: Entry, file: WeightFile, progress: PullProgress) -> Path:
+        """Return where the pinned file lies: what arrived, or what is made of it. Raises ``ChecksumMismatch``."""
+        digest = sha256_of(partial)
+        if file.conversion and digest == file.conversion.sha256:
+            return self._converted(partial, entry, file, progress)
+        if digest != file.sha256:
+            raise ChecksumMismatch(
+                f"{entry.name}/{file.name} is not the pinned file (sha256 {digest}, pinned {file.sha256}) and was "
+                f"removed; pull again, and if that repeats distrust the source ({entry.source})"
+            )
+        return partial
+
+    def _converted(self, partial: Path, entry: Entry, file: WeightFile, progress: PullProgress) -> Path:
+        """Use up ``partial``. Both files have scratch names: never taken for the beginning of a download."""
+        assert file.conversion is not None  # noqa: S101  (for the type checker; see _finished)
+        origin, result = self._downloads / "conversion-origin", self._downloads / "conversion-result"
+        partial.replace(origin)
+        total_bytes = file.bytes or 0
+        progress.convert(entry.name, 0, total_bytes)
+        convert(file.conversion, origin, result, on_bytes=lambda done: progress.convert(entry.name, done, total_bytes))
+        origin.unlink()
+        if sha256_of(result) != file.sha256:
+            raise ChecksumMismatch(
+                f"{entry.name}/{file.name}: the conversion to {file.conversion.to} gave another file than the pinned "
+                "one; is the package gguf the pinned version? The finished file can be pulled --from a folder or URL"
+            )
+        progress.convert(entry.name, total_bytes, total_bytes)
+        return result
 
     def _lacking(self, entries: Sequence[Entry]) -> list[_Lack]:
         pinned = [entry for entry in entries if entry.kind is not Kind.EXTERNAL]
@@ -134,9 +164,14 @@ class Puller:
     def _drop_scratch(self) -> None:
         for scratch in self._downloads.glob("pip-*"):
             shutil.rmtree(scratch, ignore_errors=True)
+        for scratch in self._downloads.glob("conversion-*"):
+            scratch.unlink()
 
     def _partial(self, entry: Entry, file: WeightFile) -> Path:
         return self._downloads / f"{entry.name}--{file.name}.partial"
+
+    def _scratch(self, what: str) -> Path:
+        return self._downloads / f"conversion-{what}"
 
     @property
     def _downloads(self) -> Path:
@@ -164,15 +199,6 @@ class _Meter:
 def downloads_folder(root: Path) -> Path:
     """Return where a store's unfinished downloads lie: on the same file system, so that placing them is a rename."""
     return root / ".downloads"
-
-
-def _check(partial: Path, entry: Entry, file: WeightFile) -> None:
-    digest = sha256_of(partial)
-    if digest != file.sha256:
-        raise ChecksumMismatch(
-            f"{entry.name}/{file.name} is not the pinned file (sha256 {digest}, pinned {file.sha256}) and was "
-            f"removed; pull again, and if that repeats distrust the source ({entry.source})"
-        )
 
 
 def _bring(origin: str, target: Path, *, on_bytes: OnBytes) -> None:

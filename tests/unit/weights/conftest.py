@@ -71,6 +71,7 @@ class Recorder:
     def __init__(self) -> None:
         self.planned: dict[str, int] = {}
         self.done: dict[str, list[int]] = {}
+        self.converted: list[tuple[int, int]] = []
         self.finished: list[str] = []
         self.notes: list[str] = []
 
@@ -82,6 +83,9 @@ class Recorder:
 
     def update(self, name: str, done_bytes: int) -> None:
         self.done[name].append(done_bytes)
+
+    def convert(self, name: str, done_bytes: int, total_bytes: int) -> None:
+        self.converted.append((done_bytes, total_bytes))
 
     def finish(self, name: str) -> None:
         self.finished.append(name)

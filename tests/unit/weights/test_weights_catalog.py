@@ -72,6 +72,30 @@ def test_a_mistake_in_a_catalogue_is_named_with_its_file(old: str, new: str) -> 
         parse(GOOD.replace(old, new), origin="here")
 
 
+CONVERSION = f'conversion = {{ to = "q8_0", bytes = 2, sha256 = "{"1" * 64}" }}'
+
+
+def test_a_converted_file_has_its_own_size_and_that_of_its_origin() -> None:
+    (entry,) = parse(f"{GOOD}{CONVERSION}", origin="here")
+    assert (entry.size_bytes, entry.converted_bytes, entry.files[0].joined_bytes) == (3, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("q8_0", "q9_9"),
+        ("bytes = 2", ""),
+        ("1" * 64, "1"),
+        ('kind = "registry"\npackages = [{ pin = "tiny-ear==1.0", bytes = 10 }]', 'kind = "installed"'),
+    ],
+)
+def test_a_mistake_in_a_conversion_is_named(old: str, new: str) -> None:
+    text = f"{GOOD}{CONVERSION}"
+    assert old in text
+    with pytest.raises(BadCatalog, match=r"^MODEL_MISSING: here: "):
+        parse(text.replace(old, new), origin="here")
+
+
 def test_a_name_may_occur_once_only() -> None:
     with pytest.raises(BadCatalog, match="twice: ear"):
         join([parse(GOOD, origin="a"), parse(GOOD, origin="b")])
