@@ -74,7 +74,8 @@ def _options() -> argparse.Namespace:
 
 async def _measure(clips: Sequence[FlowClip], *, runs: int, baseline: Path | None) -> tuple[list[Sample], float]:
     """Return all samples, and the share of the cores that other processes took meanwhile."""
-    settings = load_settings()
+    # Clips come again and again: with a cache the language model would answer only the first round.
+    settings = load_settings().model_copy(update={"llm_cache_entries": 0})
     progress = Console(stderr=True)
     async with AsyncExitStack() as stack:
         status = stack.enter_context(progress.status("loading"))
