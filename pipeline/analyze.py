@@ -72,7 +72,10 @@ class Analyzer:
             cutoff=deadline.reserve(ending_ms / 1e3 + SPARE_S),
             board=Board(job_id=job.job_id, began_s=self._clock(), clock=self._clock),
         )
-        refusal = await _until_the_cutoff(run)
+        try:
+            refusal = await _until_the_cutoff(run)
+        finally:
+            self.workshop.load.end(job.job_id)
         return Analysis(self._fuse(run, refusal), run.feed.frames)
 
     def _fuse(self, run: JobRun, refusal: HalfsecondError | None) -> FusedResult:

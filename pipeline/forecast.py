@@ -40,10 +40,17 @@ class Forecast:
     looking_chain_ms: float
     fusing_ms: float
 
-    def end_ms(self, *, slots: int) -> float:
-        """Return when the result is due, by the classic bound on a schedule: ``max(longest chain, work / slots)``."""
-        work_ms = self.listening_ms + self.looking_ms
-        return max(self.listening_ms, self.looking_chain_ms, work_ms / slots) + self.fusing_ms
+    @property
+    def work_ms(self) -> float:
+        """All of it but fusion."""
+        return self.listening_ms + self.looking_ms
+
+    def end_ms(self, *, slots: int, others_ms: float = 0.0) -> float:
+        """Return when the result is due, by the classic bound on a schedule: ``max(longest chain, work / slots)``.
+
+        ``others_ms``: what other jobs still have to do on the same slots.
+        """
+        return max(self.listening_ms, self.looking_chain_ms, (self.work_ms + others_ms) / slots) + self.fusing_ms
 
 
 def forecast(plan: Plan, *, probed: ProbedMedia, latencies: LatencyBook) -> Forecast:

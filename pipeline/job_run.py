@@ -9,6 +9,7 @@ from typing import TypeVar
 from pipeline.board import Board, StageRecord
 from pipeline.frame_feed import FrameFeed
 from pipeline.latency import LatencyBook
+from pipeline.load import Load
 from pipeline.planner import ChosenPlan
 from pipeline.slot_queue import Rank
 from pipeline.slots import CpuSlots
@@ -23,12 +24,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """What all jobs of one process share: models, decoders, CPU slots, and what stages have cost so far."""
+    """What all jobs of one process share: models, decoders, CPU slots, what stages have cost, who else is at work."""
 
     tools: Toolbox
     decoders: DecodePool
     slots: CpuSlots
     latencies: LatencyBook
+    load: Load = field(default_factory=Load)
 
 
 @dataclass(slots=True)

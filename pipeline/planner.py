@@ -15,11 +15,12 @@ from schemas.media import ProbedMedia
 
 @dataclass(frozen=True, slots=True)
 class ChosenPlan:
-    """A plan with the prediction and the reason that led to it."""
+    """A plan with the prediction and the reason that led to it. ``work_ms``: of one core."""
 
     plan: Plan
     predicted_ms: float
     reason: str
+    work_ms: float
 
 
 def choose_plan(
@@ -29,23 +30,25 @@ def choose_plan(
     remaining_ms: float,
     slots: int,
     latencies: LatencyBook,
+    others_ms: float = 0.0,
     language: str | None = None,
 ) -> ChosenPlan:
-    """Return the plan for a clip of which ``remaining_ms`` are left.
+    """Return the plan for a clip of which ``remaining_ms`` are left, beside jobs with ``others_ms`` of work left.
 
     ``wanted`` is ``auto`` or a name of the ladder; ``language`` is that of the clip's title, if known. Raises
     ``ConfigurationError`` for another name.
     """
     if wanted != "auto":
         plan = plan_named(wanted)
-        end_ms = forecast(plan, probed=probed, latencies=latencies).end_ms(slots=slots)
-        return ChosenPlan(plan, end_ms, "asked for by name")
+        expected = forecast(plan, probed=probed, latencies=latencies)
+        end_ms = expected.end_ms(slots=slots, others_ms=others_ms)
+        return ChosenPlan(plan, end_ms, "asked for by name", expected.work_ms)
     forecasts = [(plan, forecast(plan, probed=probed, latencies=latencies)) for plan in _ladder(language)]
     for plan, expected in forecasts:
-        end_ms = expected.end_ms(slots=slots)
+        end_ms = expected.end_ms(slots=slots, others_ms=others_ms)
         if end_ms <= remaining_ms:
-            return ChosenPlan(plan, end_ms, _fits(plan, end_ms, remaining_ms))
-    return _beside_speech(forecasts, remaining_ms=remaining_ms, slots=slots)
+            return ChosenPlan(plan, end_ms, _fits(plan, end_ms, remaining_ms), expected.work_ms)
+    return _beside_speech(forecasts, remaining_ms=remaining_ms, slots=slots, others_ms=others_ms)
 
 
 def _ladder(language: str | None) -> Iterator[Plan]:
@@ -56,7 +59,9 @@ def _ladder(language: str | None) -> Iterator[Plan]:
             yield replace(plan, asr="tiny.en")
 
 
-def _beside_speech(forecasts: list[tuple[Plan, Forecast]], *, remaining_ms: float, slots: int) -> ChosenPlan:
+def _beside_speech(
+    forecasts: list[tuple[Plan, Forecast]], *, remaining_ms: float, slots: int, others_ms: float
+) -> ChosenPlan:
     """Return a plan for a clip that fits no plan whole.
 
     Often it is speech alone that is too long. Looking less would not make it shorter: it is cut at the deadline, and
@@ -64,12 +69,12 @@ def _beside_speech(forecasts: list[tuple[Plan, Forecast]], *, remaining_ms: floa
     """
     for plan, expected in forecasts:
         cut = replace(expected, listening_ms=min(expected.listening_ms, remaining_ms - expected.fusing_ms))
-        if cut.end_ms(slots=slots) <= remaining_ms:
+        if cut.end_ms(slots=slots, others_ms=others_ms) <= remaining_ms:
             reason = f"speech is predicted to take longer than the {remaining_ms:.0f} ms left: it is cut there"
-            return ChosenPlan(plan, expected.end_ms(slots=slots), reason)
+            return ChosenPlan(plan, expected.end_ms(slots=slots, others_ms=others_ms), reason, cut.work_ms)
     plan, expected = forecasts[-1]
     reason = f"nothing is predicted to fit {remaining_ms:.0f} ms; the cheapest plan, and what is ready by then"
-    return ChosenPlan(plan, expected.end_ms(slots=slots), reason)
+    return ChosenPlan(plan, expected.end_ms(slots=slots, others_ms=others_ms), reason, expected.work_ms)
 
 
 def _fits(plan: Plan, end_ms: float, remaining_ms: float) -> str:

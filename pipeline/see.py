@@ -65,16 +65,20 @@ async def _look_at(run: JobRun, probed: ProbedMedia, session: DecodeSession, *, 
 
 
 def _choose_plan(run: JobRun, probed: ProbedMedia) -> Plan:
-    run.chosen = choose_plan(
+    load, now_s = run.workshop.load, run.cutoff.clock()
+    run.chosen = chosen = choose_plan(
         run.plan_name,
         probed=probed,
         remaining_ms=run.cutoff.remaining() * 1e3,
         slots=run.workshop.slots.count,
         latencies=run.workshop.latencies,
+        others_ms=load.left_ms(now_s),
         language=run.title_language(),
     )
+    if run.cutoff.at_s != float("inf"):  # who has no deadline gives way
+        load.begin(run.job.job_id, work_ms=chosen.work_ms, lasts_ms=chosen.predicted_ms, now_s=now_s)
     run.planned.set()
-    return run.chosen.plan
+    return chosen.plan
 
 
 async def _decode(

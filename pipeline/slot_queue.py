@@ -18,8 +18,12 @@ class Rank(IntEnum):
 
 @dataclass(order=True, slots=True)
 class Ticket:
-    """A place in the queue, or a slot once ``granted``. Sorts by rank, then deadline, then arrival."""
+    """A place in the queue, or a slot once ``granted``.
 
+    Who has a deadline goes before who has none (backfill waits for realtime, always); then by rank, deadline, arrival.
+    """
+
+    patient: bool
     rank: Rank
     deadline_s: float
     arrival: int
@@ -43,7 +47,7 @@ class SlotQueue:
 
     def request(self, *, rank: Rank, deadline_s: float) -> Ticket:
         """Return a ticket, already granted when a slot is free."""
-        ticket = Ticket(rank, deadline_s, next(self._arrivals))
+        ticket = Ticket(deadline_s == float("inf"), rank, deadline_s, next(self._arrivals))
         if self.free > 0:
             self.free -= 1
             ticket.granted = True

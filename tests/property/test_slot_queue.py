@@ -15,8 +15,8 @@ class SlotQueueMachine(RuleBasedStateMachine):
         self.holding: list[Ticket] = []
         self.waiting: list[Ticket] = []
 
-    @rule(rank=st.sampled_from(Rank), deadline_s=st.integers(0, 5))
-    def request(self, rank: Rank, deadline_s: int) -> None:
+    @rule(rank=st.sampled_from(Rank), deadline_s=st.sampled_from([0, 1, 2, 5, float("inf")]))
+    def request(self, rank: Rank, deadline_s: float) -> None:
         ticket = self.queue.request(rank=rank, deadline_s=deadline_s)
         (self.holding if ticket.granted else self.waiting).append(ticket)
 
@@ -31,6 +31,12 @@ class SlotQueueMachine(RuleBasedStateMachine):
             self.holding.append(granted)
         else:
             assert granted is None
+
+    @invariant()
+    def who_has_no_deadline_comes_last(self) -> None:
+        hurried = [ticket for ticket in self.waiting if ticket.deadline_s < float("inf")]
+        if hurried and len(hurried) < len(self.waiting):
+            assert max(hurried) < min(ticket for ticket in self.waiting if ticket not in hurried)
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())

@@ -48,6 +48,13 @@ def test_when_nothing_fits_the_cheapest_is_tried_and_the_reason_says_so():
     assert "nothing is predicted to fit" in chosen.reason
 
 
+def test_beside_other_jobs_a_clip_is_looked_at_less_thoroughly():
+    ask = {"probed": clip(), "remaining_ms": 600, "slots": 2, "latencies": LatencyBook(PRIORS_MS)}
+    alone, crowded = choose_plan("auto", **ask), choose_plan("auto", others_ms=300, **ask)
+    assert LADDER.index(crowded.plan) > LADDER.index(alone.plan)
+    assert crowded.predicted_ms <= 600
+
+
 def test_a_plan_asked_for_by_name_is_taken_even_if_it_cannot_fit():
     assert choose(1, wanted="best").plan.name == "best"
 
