@@ -52,6 +52,12 @@ format: $(VENV)/.dev  ## Reformat the code
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
+contract: $(VENV)/.core  ## Write docs/asyncapi.yaml and docs/schemas/ from the code
+	$(BIN)/python scripts/contract.py
+
+contract-check: build/asyncapi/.ready  ## Validate the published contract with AsyncAPI's own parser (Node.js; 54 MB from npm)
+	node build/asyncapi/check.mjs docs/asyncapi.yaml
+
 accuracy: $(VENV)/.dev weights  ## Report accuracy against the manifests, file by file
 	$(BIN)/python -m benchmarks.accuracy
 
@@ -63,6 +69,9 @@ bench-baseline: $(VENV)/.dev weights .venv-baseline/.ready  ## The same beside w
 
 bench-llm: $(VENV)/.dev weights .venv-llamacpp/.ready  ## Measure the language-model engine beside llama.cpp, and vLLM once test-vllm has set it up
 	$(BIN)/python -m benchmarks.llm --markdown
+
+demo: $(VENV)/.core weights  ## Run Kafka, a worker and a producer of sample clips; show the results live (Java, Maven)
+	@$(BIN)/python -m scripts.demo
 
 kafka: $(VENV)/.core  ## Run a real Kafka with the service's topics until Ctrl-C (DATA=DIR keeps its data; Java and Maven)
 	@$(BIN)/python -m scripts.kafka $(if $(DATA),--data "$(DATA)")
@@ -94,6 +103,12 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.core
 	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
 	@touch $@
 
+build/asyncapi/.ready: scripts/asyncapi/package.json scripts/asyncapi/package-lock.json scripts/asyncapi/check.mjs
+	mkdir -p build/asyncapi
+	cp $^ build/asyncapi
+	npm ci --prefix build/asyncapi --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
+
 torch-wheels:
 	@test -n "$(TORCH_WHEELS)" || { echo "Say where torch's CPU wheels lie: make ... TORCH_WHEELS=FOLDER-OR-URL"; exit 1; }
 
@@ -120,4 +135,4 @@ torch-wheels:
 	.venv-vllm/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-.PHONY: help run test test-whisper test-vllm torch-wheels unit check format accuracy bench bench-baseline bench-llm kafka weights setup lock clean
+.PHONY: help run test test-whisper test-vllm torch-wheels unit check format contract contract-check accuracy bench bench-baseline bench-llm demo kafka weights setup lock clean

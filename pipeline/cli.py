@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from pipeline.contract import documents, json_schemas
+from pipeline.kafka_cli import add_kafka_commands
 from pipeline.models_cli import models_app
 from pipeline.plans import plan_names
 from pipeline.settings import load_settings
 from pipeline.version import PIPELINE_VERSION
 from schemas.errors import ConfigurationError
-from schemas.job import VideoJob
-from schemas.result import FusedResult
 
 EXIT_REFUSED = 3
 EXIT_FAILED = 1
@@ -102,13 +102,36 @@ def analyze(
 
 @app.command()
 def schema(
-    name: Annotated[str, typer.Argument(help="job or result; both without it.")] = "",
+    name: Annotated[
+        str, typer.Argument(help="job, result, dead-letter or sla, or asyncapi; without it all but that.")
+    ] = "",
 ) -> None:
-    """Print the JSON Schema of what goes in and what comes out."""
-    schemas = {"job": VideoJob.model_json_schema(), "result": FusedResult.model_json_schema(mode="serialization")}
+    """Print the JSON Schema of what goes in and what comes out, or the topics as an AsyncAPI document."""
+    if name == "asyncapi":
+        typer.echo(documents()["asyncapi.yaml"], nl=False)
+        return
+    schemas = json_schemas()
     if name and name not in schemas:
-        raise typer.BadParameter(f"choose {' or '.join(schemas)}", param_hint="NAME")
+        raise typer.BadParameter(f"choose {', '.join(schemas)} or asyncapi", param_hint="NAME")
     typer.echo(json.dumps(schemas[name] if name else schemas, indent=2, ensure_ascii=False))
+
+
+@app.command(epilog="SIGTERM and Ctrl-C drain: what is under way is answered, the rest is left for other workers.")
+def worker() -> None:
+    """Answer jobs from Kafka, each within its budget, until told to stop.
+
+    HALFSECOND_... variables set everything (pipeline/settings.py): HALFSECOND_KAFKA_BOOTSTRAP, where clips may lie
+    (HALFSECOND_FETCH_ROOTS, HALFSECOND_S3_BUCKETS), HALFSECOND_WORKER_PLACES. Health and metrics are on
+    HALFSECOND_HTTP_PORT.
+    """
+    from pipeline.worker_command import run_worker  # brings every model runtime: not for --help
+
+    logging.getLogger().setLevel(logging.INFO)
+    logging.getLogger("kafka").setLevel(logging.WARNING)  # it tells of every connection
+    run_worker(load_settings())
+
+
+add_kafka_commands(app, load_settings)
 
 
 def main() -> None:

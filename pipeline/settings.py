@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.errors import ConfigurationError, ErrorCode
@@ -25,7 +25,7 @@ def _available_cores() -> int:
 class Settings(BaseSettings):
     """What an installation may change. Defaults work on a laptop without a GPU."""
 
-    model_config = SettingsConfigDict(env_prefix="HALFSECOND_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix="HALFSECOND_", frozen=True, extra="forbid", populate_by_name=True)
 
     cache_dir: Annotated[Path, Field(description="Weights live in <cache_dir>/weights")] = Field(
         default_factory=_default_cache_dir
@@ -78,9 +78,14 @@ class Settings(BaseSettings):
     ] = 512
     llm_cache_entries: Annotated[int, Field(ge=0, description="Answers that are remembered; 0: none")] = 4096
 
-    kafka_bootstrap: Annotated[str, Field(min_length=1, description="host:port of a broker; several with commas")] = (
-        "127.0.0.1:9092"
-    )
+    kafka_bootstrap: Annotated[
+        str,
+        Field(
+            min_length=1,
+            description="host:port of a broker; several with commas. KAFKA_BOOTSTRAP will do, too",
+            validation_alias=AliasChoices("HALFSECOND_KAFKA_BOOTSTRAP", "KAFKA_BOOTSTRAP"),
+        ),
+    ] = "127.0.0.1:9092"
     kafka_security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     kafka_mechanism: Annotated[
         Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], Field(description="How a user logs in; SASL_* only")
@@ -94,6 +99,15 @@ class Settings(BaseSettings):
     group_id: Annotated[str, Field(min_length=1, max_length=200, description="Workers that share the jobs")] = (
         "halfsecond"
     )
+
+    worker_places: Annotated[int, Field(ge=1, description="Jobs that a worker analyses at once")] = 2
+    hand_over_rejected: Annotated[
+        bool, Field(description="Realtime jobs that could not be answered in time go on in the backfill lane")
+    ] = True
+    http_host: Annotated[str, Field(description="Of /livez, /readyz and /metrics; 0.0.0.0 in a container")] = (
+        "127.0.0.1"
+    )
+    http_port: Annotated[int, Field(ge=0, le=65_535, description="0: any that is free")] = 8080
 
     fetch_roots: Annotated[
         tuple[Path, ...], Field(description="Folders below which file: jobs may read (a JSON list); none refuses them")
@@ -130,5 +144,6 @@ def load_settings() -> Settings:
         return Settings()
     except ValidationError as error:
         first = error.errors()[0]
-        name = "HALFSECOND_" + "_".join(str(part) for part in first["loc"]).upper()
+        name = "_".join(str(part) for part in first["loc"]).upper()
+        name = name if name.endswith("KAFKA_BOOTSTRAP") else f"HALFSECOND_{name}"
         raise ConfigurationError(ErrorCode.BAD_SETTING, f"{name}: {first['msg']}") from error

@@ -1,8 +1,8 @@
 """One CPU budget for the whole process.
 
-Every model call and every decode takes a slot, so that models do not fight over the cores. When slots are short, who has
-a deadline goes before who has none; then rank decides (what the clip's last step waits for), then the earliest deadline,
-then arrival (``slot_queue.py``).
+Every model call and every decode takes a slot, so that models do not fight over the cores. When slots are short, who
+has a deadline goes before who has none; then rank decides (what the clip's last step waits for), then the earliest
+deadline, then arrival (``slot_queue.py``).
 """
 
 import asyncio
