@@ -15,6 +15,7 @@ from llm_engine.keywords import KeywordFinder
 from llm_engine.labels import load_vocabulary
 from llm_engine.offload import Offload
 from llm_engine.understanding import Reader
+from pipeline.allocator import give_back, use_few_arenas
 from pipeline.analyze import Analyzer
 from pipeline.forecast import PRIORS_MS
 from pipeline.job_run import Workshop
@@ -56,6 +57,7 @@ async def open_analyzer(settings: Settings) -> AsyncIterator[Analyzer]:
 
     Raises ``ConfigurationError`` when weights are missing or a setting cannot be met.
     """
+    use_few_arenas()
     async with AsyncExitStack() as stack:
         slots = CpuSlots(settings.cpu_slots, clock=time.monotonic)
         stack.callback(slots.close)
@@ -76,6 +78,7 @@ async def open_analyzer(settings: Settings) -> AsyncIterator[Analyzer]:
             DecodePool(workers=settings.decode_workers, limits=_media_limits(settings))
         )
         await warm_up(tools, slots=slots, latencies=latencies)
+        give_back()
         yield Analyzer(Workshop(tools, decoders, slots, latencies), clock=time.monotonic)
 
 

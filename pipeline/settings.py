@@ -60,7 +60,7 @@ class Settings(BaseSettings):
     ] = "int8"
     llm_kv_blocks: Annotated[
         int, Field(ge=32, description="embedded: blocks of 32 tokens for keys and values, 1.4 MB each")
-    ] = 160
+    ] = 96
     llm_seats: Annotated[int, Field(ge=2, description="Requests that the model runs at once")] = 16
     llm_reserved_seats: Annotated[int, Field(ge=1, description="Of the seats: for realtime only")] = 4
     llm_model: Annotated[
@@ -101,6 +101,18 @@ class Settings(BaseSettings):
     )
 
     worker_places: Annotated[int, Field(ge=1, description="Jobs that a worker analyses at once")] = 2
+    exactly_once: Annotated[
+        bool,
+        Field(description="Answers and offsets in transactions: none twice, after crashes too; takes some 30 ms"),
+    ] = False
+    worker_id: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[A-Za-z0-9._-]{1,100}$",
+            description="Unlike any other worker's. None: host and process. With exactly_once, one that a restarted "
+            "worker keeps lets it end at once what it had left open",
+        ),
+    ] = None
     hand_over_rejected: Annotated[
         bool, Field(description="Realtime jobs that could not be answered in time go on in the backfill lane")
     ] = True
