@@ -130,7 +130,7 @@ def test_the_schemas_are_json_schemas_that_real_results_meet(weights, clips):
     import jsonschema
 
     schemas = json.loads(halfsecond("schema").stdout)
-    assert set(schemas) == {"job", "result"}
+    assert set(schemas) == {"job", "result", "dead-letter", "sla"}
     for schema in schemas.values():
         jsonschema.Draft202012Validator.check_schema(schema)
     done = halfsecond("analyze", "--json", "--plan", "glance", clips / "real/store_aisle.mp4")

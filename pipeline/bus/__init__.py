@@ -1,0 +1,1 @@
+"""Kafka behind a small interface: records in, records out, offsets committed."""
