@@ -162,7 +162,8 @@ class Scheduler:
         A prompt is never cut so that a chunk of one token is left: those round differently (see ``Executor``).
         """
         if sequence is self._promoted:
-            budget = self.limits.step_tokens if len(self._last_served_s) == 1 else AGED_TOKENS
+            alone = len(self._last_served_s) == 1
+            budget = self.limits.step_tokens if alone else min(AGED_TOKENS, self.limits.step_tokens)
         num_tokens = min(sequence.remaining, budget)
         left = sequence.remaining - num_tokens
         if left == 1:
