@@ -4,6 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= out
 CLIPS  := tests/media/composite/talk_en_jfk.mp4 tests/media/composite/lecture_zh.mp4 tests/media/real/store_aisle.mp4
+MINUTES ?= 10
 CODE   := schemas stages llm_engine pipeline tests benchmarks scripts
 
 # Folder that `make kafka` keeps its data in; without it they are gone when it stops.
@@ -73,6 +74,13 @@ bench-llm: $(VENV)/.dev weights .venv-llamacpp/.ready  ## Measure the language-m
 demo: $(VENV)/.core weights  ## Run Kafka, a worker and a producer of sample clips; show the results live (Java, Maven)
 	@$(BIN)/python -m scripts.demo
 
+bench-service: $(VENV)/.dev weights .venv-quix/.ready .venv-faststream/.ready  ## Measure the Kafka service: capacity, overload, overhead, takeover (25 minutes; Java and Maven)
+	$(BIN)/python -m benchmarks.service --markdown
+
+soak: $(VENV)/.dev  ## Random load and faults on a real Kafka for MINUTES (10), then every job is counted
+	HALFSECOND_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -m soak tests/soak \
+	  -o log_cli=true -o log_cli_level=INFO -o log_cli_format='%(message)s'
+
 kafka: $(VENV)/.core  ## Run a real Kafka with the service's topics until Ctrl-C (DATA=DIR keeps its data; Java and Maven)
 	@$(BIN)/python -m scripts.kafka $(if $(DATA),--data "$(DATA)")
 
@@ -122,6 +130,11 @@ torch-wheels:
 	.venv-llamacpp/bin/python -m pip install --quiet --require-hashes -r $<
 	@touch $@
 
+.venv-quix/.ready .venv-faststream/.ready: .venv-%/.ready: benchmarks/service_requirements_%.txt
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --require-hashes -r $<
+	@touch $@
+
 .venv-whisper/.ready: requirements/whisper-cpu.txt | torch-wheels
 	$(PYTHON) -m venv .venv-whisper
 	.venv-whisper/bin/python -m pip install --quiet --no-deps --require-hashes --find-links $(TORCH_WHEELS) -r $<
@@ -135,4 +148,4 @@ torch-wheels:
 	.venv-vllm/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-.PHONY: help run test test-whisper test-vllm torch-wheels unit check format contract contract-check accuracy bench bench-baseline bench-llm demo kafka weights setup lock clean
+.PHONY: help run test test-whisper test-vllm torch-wheels unit check format contract contract-check accuracy bench bench-baseline bench-llm bench-service soak demo kafka weights setup lock clean

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from pipeline.bus.errors import BusError
 from pipeline.contract import documents, json_schemas
 from pipeline.kafka_cli import add_kafka_commands
 from pipeline.models_cli import models_app
@@ -117,7 +118,16 @@ def schema(
 
 
 @app.command(epilog="SIGTERM and Ctrl-C drain: what is under way is answered, the rest is left for other workers.")
-def worker() -> None:
+def worker(
+    *,
+    exactly_once: Annotated[
+        bool | None,
+        typer.Option(
+            "--exactly-once/--at-least-once",
+            help="Answers and offsets in transactions, or idempotent answers. Default: the setting, at least once.",
+        ),
+    ] = None,
+) -> None:
     """Answer jobs from Kafka, each within its budget, until told to stop.
 
     HALFSECOND_... variables set everything (pipeline/settings.py): HALFSECOND_KAFKA_BOOTSTRAP, where clips may lie
@@ -128,7 +138,8 @@ def worker() -> None:
 
     logging.getLogger().setLevel(logging.INFO)
     logging.getLogger("kafka").setLevel(logging.WARNING)  # it tells of every connection
-    run_worker(load_settings())
+    settings = load_settings()
+    run_worker(settings if exactly_once is None else settings.model_copy(update={"exactly_once": exactly_once}))
 
 
 add_kafka_commands(app, load_settings)
@@ -138,7 +149,7 @@ def main() -> None:
     """Run the command; errors that the user can mend are one line, not a traceback."""
     try:
         app()
-    except ConfigurationError as error:
+    except (BusError, ConfigurationError) as error:
         Console(stderr=True).print(f"halfsecond: {error.message}", style="red", markup=False, highlight=False)
         sys.exit(EXIT_FAILED)
     except BrokenPipeError:

@@ -150,6 +150,11 @@ def _headers_schema(event_type: str) -> Json:
             "ce_time": {**text, "format": "date-time"},
             "content-type": {**text, "const": JSON},
             "traceparent": {**text, "pattern": "^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"},
+            "hs_origin": {
+                **text,
+                "pattern": "^[A-Za-z0-9._-]+/[0-9]+/[0-9]+$",
+                "description": "From workers: the record that this comes from, as topic/partition/offset",
+            },
         },
     }
 

@@ -1,0 +1,1 @@
+"""The realtime service: records in, one answer each out, within the deadline, through crashes and overload."""
