@@ -205,8 +205,11 @@ class DecodePool:
     async def _borrow(self, deadline: Deadline) -> DecoderProcess:
         if self._failure:
             raise self._failure
-        if self._idle:
-            return self._idle.pop()
+        while self._idle:
+            process = self._idle.pop()
+            if process.alive:
+                return process
+            self._in_background(self._replace(process))  # it died of something that was no clip's fault
         turn: asyncio.Future[DecoderProcess] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (deadline.at_s, next(self._order), turn))
         remaining_s = deadline.remaining()

@@ -57,6 +57,11 @@ class DecoderProcess:
         self._head: bytes | None = None
         self.uses = 0
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs. One that has nothing to do may have been killed by the system."""
+        return self._process.poll() is None
+
     @classmethod
     async def start(cls, limits: MediaLimits) -> "DecoderProcess":
         """Start a process and wait until it is ready. Leaves nothing behind when that fails or is cancelled."""

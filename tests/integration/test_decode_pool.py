@@ -126,6 +126,13 @@ async def test_a_decoder_that_dies_takes_one_clip_with_it(pool: DecodePool, clip
     await assert_in_order(pool, clip)
 
 
+async def test_a_decoder_that_died_while_idle_takes_no_clip_with_it(pool: DecodePool, clip: Path) -> None:
+    for idle in tuple(pool._idle):
+        idle._process.kill()
+        await asyncio.to_thread(idle._process.wait)
+    await assert_in_order(pool, clip)
+
+
 async def test_a_decoder_that_hangs_is_ended_and_replaced(pool: DecodePool, clip: Path) -> None:
     async with pool.session(clip, deadline=Deadline.never()) as session:
         hung = pid(session)
