@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,11 @@ def weights_dir() -> Path:
     """Where pulled weights lie (the same rule as in pipeline/settings.py)."""
     cache = os.environ.get("HALFSECOND_CACHE_DIR") or Path.home() / ".cache" / "halfsecond"
     return Path(cache) / "weights"
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C even as a shell's background job, which ignores it: the commands under test would inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:
