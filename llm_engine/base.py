@@ -124,6 +124,10 @@ class EngineStats(NamedTuple):
     free_blocks: int = 0
     total_blocks: int = 0
 
+    def plus(self, **more: int) -> "EngineStats":
+        """Return these, the fields that are named raised by so much."""
+        return self._replace(**{name: getattr(self, name) + count for name, count in more.items()})
+
 
 class LLMEngine(Protocol):
     """Generates and scores. Belongs to one event loop."""

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 from uuid import uuid4
@@ -59,17 +58,6 @@ class Constraints(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Counts:
-    requests: int = 0
-    scored: int = 0
-    aborted: int = 0
-    expired: int = 0
-    failed: int = 0
-    prompt_tokens: int = 0
-    output_tokens: int = 0
-
-
 class EmbeddedEngine:
     """An ``LLMEngine`` over an ``Executor``: continuous batching in order of priority. Belongs to one event loop."""
 
@@ -102,7 +90,7 @@ class EmbeddedEngine:
         self._held: list[Tokens] = []
         self._loop: asyncio.Task[None] | None = None
         self._closed = False
-        self._counts = _Counts()
+        self._counts = EngineStats()
         self.steps = 0
         """Executed since start-up."""
 
@@ -114,20 +102,20 @@ class EmbeddedEngine:
     async def generate(self, request: LLMRequest) -> AsyncIterator[LLMOutput]:
         """Stream the growing text of ``request``; see ``LLMEngine.generate``."""
         job = self._text_job(request)
-        self._counts.requests += 1
+        self._count(requests=1)
         shown = ""
         try:
             self._submit(job)
             while not job.finished:
                 if not await job.changed(request.deadline):
-                    self._counts.expired += 1
+                    self._count(expired=1)
                     self._end(job, "deadline")
                 elif not job.finished and job.text != shown:
                     yield LLMOutput(request.request_id, shown := job.text)
             job.raise_error()
             yield LLMOutput(request.request_id, job.text, job.finish_reason)
         finally:
-            self._counts.aborted += not job.finished  # nobody listens any more
+            self._count(aborted=int(not job.finished))  # nobody listens any more
             self._drop(job)
 
     async def score(
@@ -141,7 +129,7 @@ class EmbeddedEngine:
         """Return calibrated log-probabilities over ``labels.labels``; see ``LLMEngine.score``."""
         if deadline.expired:
             raise DeadlineExceeded
-        self._counts.scored += 1
+        self._count(scored=1)
         return await self._scorer.score(prompt, labels, deadline=deadline, priority=priority)
 
     async def warm(self, *label_sets: LabelSet) -> None:
@@ -161,7 +149,7 @@ class EmbeddedEngine:
     async def abort(self, request_id: str) -> None:
         """Give up a request, its blocks at once; unknown ids are ignored."""
         for job in [job for job in self._jobs.values() if job.request_id == request_id]:
-            self._counts.aborted += 1
+            self._count(aborted=1)
             self._end(job, "abort")
 
     async def health(self) -> bool:
@@ -187,17 +175,10 @@ class EmbeddedEngine:
 
     def stats(self) -> EngineStats:
         """Return counters. Does not mutate."""
-        counts, scheduler = self._counts, self._scheduler
-        return EngineStats(
-            requests=counts.requests,
-            scored=counts.scored,
-            aborted=counts.aborted,
-            expired=counts.expired,
-            failed=counts.failed,
+        scheduler = self._scheduler
+        return self._counts._replace(
             preempted=scheduler.preempted,
-            prompt_tokens=counts.prompt_tokens,
             prefix_hit_tokens=scheduler.prefix_hit_tokens,
-            output_tokens=counts.output_tokens,
             running=scheduler.running,
             waiting=scheduler.waiting,
             free_blocks=self._blocks.available,
@@ -279,7 +260,7 @@ class EmbeddedEngine:
         if self._closed:
             raise StageError(ErrorCode.ENGINE_FAILED, "the engine is closed", retryable=True)
         self._jobs[job.tokens] = job
-        self._counts.prompt_tokens += job.tokens.prompt_len
+        self._count(prompt_tokens=job.tokens.prompt_len)
         self._scheduler.add(job.tokens)
         if self._loop is None:
             self._loop = asyncio.create_task(self._run())
@@ -315,7 +296,7 @@ class EmbeddedEngine:
             self._fail(job, pick)
         elif chunk.wants_logits:
             job.take(pick)
-            self._counts.output_tokens += isinstance(job, TextJob)
+            self._count(output_tokens=int(isinstance(job, TextJob)))
         elif chunk.end == job.tokens.prompt_len:
             job.end("stop")
         if job.finished:
@@ -335,9 +316,12 @@ class EmbeddedEngine:
             self._fail(job, StageError(ErrorCode.ENGINE_FAILED, message, retryable=True))
 
     def _fail(self, job: Job[Any], error: StageError) -> None:
-        self._counts.failed += 1
+        self._count(failed=1)
         job.fail(error)
         self._drop(job)
+
+    def _count(self, **more: int) -> None:
+        self._counts = self._counts.plus(**more)
 
 
 def _pick(job: Job[Any], row: Row) -> Any:

@@ -197,7 +197,7 @@ class SeatGate(EngineFront):
             self._waiters[successor.number].wake()
 
     def _count(self, **events: int) -> None:
-        self._never_seated = total(self._never_seated, EngineStats(**events))
+        self._never_seated = self._never_seated.plus(**events)
 
     async def _calibrate(self) -> None:
         deadline = Deadline.after(CALIBRATION_S, clock=self._clock)

@@ -192,7 +192,7 @@ class ResultCache(EngineFront):
         return not passenger.leads
 
     def _count(self, **events: int) -> None:
-        self._own = total(self._own, EngineStats(**events))
+        self._own = self._own.plus(**events)
 
 
 def _cut_short(request_id: str, text: Continuation, passenger: Passenger[LLMOutput]) -> LLMOutput:

@@ -267,8 +267,7 @@ class VllmAdapter:
             raise StageError(ErrorCode.ENGINE_FAILED, "the engine is closed", retryable=True)
 
     def _count(self, **more: int) -> None:
-        now = self._counts
-        self._counts = now._replace(**{name: getattr(now, name) + value for name, value in more.items()})
+        self._counts = self._counts.plus(**more)
 
 
 def _ended(piece: Piece | None) -> tuple[str, FinishReason]:

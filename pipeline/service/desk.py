@@ -51,8 +51,8 @@ class Desk:
         if result.status is ResultStatus.REJECTED and error is not None and not error.retryable:
             more.append(bad_video_letter(self._sender, order.record, order.job, error))
             self.dead_letters += 1
-        elif result.status in _MAY_BE_ANSWERED_LATER and order.job.lane is Lane.REALTIME and self._hand_over:
-            more.append(handover_letter(self._sender, order.ingested))  # a store that is away or slow may come back
+        elif result.status in _MAY_BE_ANSWERED_LATER:
+            more += self._handed_over(order)  # a store that is away or slow may come back
         self._post(order, result, more)
 
     def refused(self, order: Order, verdict: Verdict) -> None:
@@ -76,8 +76,11 @@ class Desk:
         self._outbox.put(Parcel(claim, [with_origin(dead_letter(self._sender, record, error), record)]))
 
     def _turn_away(self, order: Order, result: FusedResult) -> None:
+        self._post(order, result, self._handed_over(order))
+
+    def _handed_over(self, order: Order) -> list[Outgoing]:
         goes_on = self._hand_over and order.job.lane is Lane.REALTIME
-        self._post(order, result, [handover_letter(self._sender, order.ingested)] if goes_on else [])
+        return [handover_letter(self._sender, order.ingested)] if goes_on else []
 
     def _post(self, order: Order, result: FusedResult, more: list[Outgoing]) -> None:
         timing = self._timing(order)
