@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pipeline.bus.base import Outgoing, Producer
 from pipeline.bus.errors import BusError
 from pipeline.service.ledger import Claim, Ledger
+from pipeline.service.tally import Tally
 
 log = logging.getLogger(__name__)
 
@@ -61,16 +62,14 @@ class Outbox:
         self._producer = producer
         self._ledger = ledger
         self._parcels: queue.SimpleQueue[tuple[Parcel, Outgoing] | None] = queue.SimpleQueue()
-        self._unstored = 0
-        self._count = threading.Condition()
+        self._tally = Tally()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
 
     @property
     def unstored(self) -> int:
         """Messages that are not known to be stored."""
-        with self._count:
-            return self._unstored
+        return self._tally.count
 
     def start(self) -> None:
         """Begin to send."""
@@ -78,15 +77,14 @@ class Outbox:
 
     def put(self, parcel: Parcel) -> None:
         """Send all of ``parcel``, however long the broker is away, but for what another worker has sent already."""
-        self._expect(len(parcel.messages))
+        self._tally.add(len(parcel.messages))
         for message in parcel.messages[:-1]:
             self._queue(parcel, message)
         self._release_answer(parcel, concluded=0)
 
     def close(self, timeout_s: float) -> bool:
         """Wait until everything is stored, then end. False when that took longer: it will be answered again."""
-        with self._count:
-            stored = self._count.wait_for(lambda: self._unstored == 0, timeout=timeout_s)
+        stored = self._tally.wait_for_none(timeout_s)
         self._stopping.set()
         self._parcels.put(None)
         self._thread.join(timeout=1.0)
@@ -116,7 +114,7 @@ class Outbox:
         while not self._ledger.certain and not self._stopping.is_set():
             self._stopping.wait(DOUBT_S)
         if not self._ledger.holds(parcel.claim):  # somebody else answers this record by now
-            self._expect(-1)
+            self._tally.add(-1)
             self._release_answer(parcel)
             return
         try:
@@ -143,7 +141,7 @@ class Outbox:
             self._ledger.settle(parcel.claim)
             if parcel.stored is not None:
                 parcel.stored()
-        self._expect(-1)
+        self._tally.add(-1)
         self._release_answer(parcel)
 
     def _give_up(self, parcel: Parcel, message: Outgoing, error: BusError) -> None:
@@ -155,12 +153,7 @@ class Outbox:
             with parcel.lock:
                 parcel.left += len(instead) - 1
                 parcel.ahead += len(instead)
-        self._expect(len(instead) - 1)
+        self._tally.add(len(instead) - 1)
         for substitute in instead:
             self._parcels.put((parcel, substitute))
         self._release_answer(parcel)
-
-    def _expect(self, messages: int) -> None:
-        with self._count:
-            self._unstored += messages
-            self._count.notify_all()

@@ -14,6 +14,7 @@ from pipeline.bus.base import Consumer, Membership, Offsets, TransactionalProduc
 from pipeline.bus.errors import BusError, Fenced, StaleMember
 from pipeline.service.ledger import Ledger
 from pipeline.service.outbox import Parcel
+from pipeline.service.tally import Tally
 
 log = logging.getLogger(__name__)
 
@@ -50,17 +51,14 @@ class TransactionalOutbox:
         self._died = died
         self._producer = open_producer()
         self._parcels: queue.SimpleQueue[Parcel] = queue.SimpleQueue()
-        self._unstored = 0
-        self._dead = False
-        self._count = threading.Condition()
+        self._tally = Tally()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="transactions", daemon=True)
 
     @property
     def unstored(self) -> int:
         """Parcels that are not known to be stored."""
-        with self._count:
-            return self._unstored
+        return self._tally.count
 
     def start(self) -> None:
         """Begin to send."""
@@ -68,14 +66,12 @@ class TransactionalOutbox:
 
     def put(self, parcel: Parcel) -> None:
         """Send all of ``parcel`` with one of the next transactions."""
-        self._expect(1)
+        self._tally.add(1)
         self._parcels.put(parcel)
 
     def close(self, timeout_s: float) -> bool:
         """Wait until everything is stored, then end. False when it is not: it will be answered again."""
-        with self._count:
-            self._count.wait_for(lambda: self._unstored == 0 or self._dead, timeout=timeout_s)
-            stored = self._unstored == 0
+        stored = self._tally.wait_for_none(timeout_s)
         self._stopping.set()
         self._thread.join(timeout=COMMIT_WITHIN_S)
         return stored
@@ -98,9 +94,7 @@ class TransactionalOutbox:
             self._die(BusError(f"the thread of the transactions broke: {type(error).__name__}", retryable=False))
 
     def _die(self, error: BusError) -> None:
-        with self._count:
-            self._dead = True
-            self._count.notify_all()
+        self._tally.give_up()
         self._died(error)
 
     def _gather(self) -> list[Parcel]:
@@ -120,7 +114,7 @@ class TransactionalOutbox:
         member = self._consumer.membership()
         offsets, held = self._ledger.stake(parcel.claim for parcel in parcels)
         ours = [parcel for parcel in parcels if parcel.claim in held]
-        self._expect(len(ours) - len(parcels))
+        self._tally.add(len(ours) - len(parcels))
         if not ours:
             return []
         if member.generation < 0:  # the broker lets such members commit whatever they like: old clients know no better
@@ -162,7 +156,7 @@ class TransactionalOutbox:
     def _sendable(self, parcels: Sequence[Parcel]) -> list[Parcel]:
         """Leave out those of which nothing is left to send: their records stay open."""
         sendable = [parcel for parcel in parcels if parcel.messages]
-        self._expect(len(sendable) - len(parcels))
+        self._tally.add(len(sendable) - len(parcels))
         return sendable
 
     def _undo(self) -> None:
@@ -202,9 +196,4 @@ class TransactionalOutbox:
             self._ledger.settle(parcel.claim)
             if parcel.stored is not None:
                 parcel.stored()
-        self._expect(-len(parcels))
-
-    def _expect(self, parcels: int) -> None:
-        with self._count:
-            self._unstored += parcels
-            self._count.notify_all()
+        self._tally.add(-len(parcels))
