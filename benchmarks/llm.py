@@ -6,7 +6,7 @@ that whatever else the machine does hits all of them alike. Compare figures of o
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from benchmarks.llm_contestants import Contestants, Spec
 from benchmarks.llm_findings import Findings, Goal, goals_table
 from benchmarks.machine import OtherLoad, describe_machine
 from benchmarks.media import REPO
-from benchmarks.tables import Table
+from benchmarks.tables import print_tables
 from pipeline.settings import load_settings
 
 GGUF = Path("smollm2-135m-instruct", "SmolLM2-135M-Instruct.Q8_0.gguf")
@@ -42,12 +42,12 @@ def main() -> None:
         for name, measure in _parts(options).items():
             with Console(stderr=True).status(name) as status:
                 findings = measure(contestants, progress=lambda doing, part=name: status.update(f"{part}: {doing}"))
-            _print(findings.tables, console, markdown=options.markdown)
+            print_tables(findings.tables, console, markdown=options.markdown)
             for absent, reason in findings.absent.items():
                 print(f"{absent} is not measured: {reason}\n")
             goals += findings.goals
         about = contestants.about
-    _print([goals_table(goals)], console, markdown=options.markdown)
+    print_tables([goals_table(goals)], console, markdown=options.markdown)
     print(f"{describe_machine()}; {options.threads} thread(s); other processes used {others.share():.0%} of it.")
     print("\n".join(f"- {name}: {who}" for name, who in about.items()))
     sys.exit(not all(goal.met for goal in goals))
@@ -118,14 +118,6 @@ def _specs(options: argparse.Namespace) -> dict[str, Spec]:
         llm_speed.TRANSFORMERS: vllm("llm_transformers"),
         llm_speed.VLLM: vllm("llm_vllm", **seats),
     }
-
-
-def _print(tables: Sequence[Table], console: Console, *, markdown: bool) -> None:
-    for table in tables:
-        if markdown:
-            print(table.as_markdown(), flush=True)
-        else:
-            table.print_to(console)
 
 
 if __name__ == "__main__":

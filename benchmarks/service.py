@@ -6,7 +6,7 @@ of the answer's record minus that of the job's.
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from rich.console import Console
@@ -17,7 +17,7 @@ from benchmarks.machine import OtherLoad, describe_machine
 from benchmarks.service_capacity import Seconds
 from benchmarks.service_clips import real_clips
 from benchmarks.service_stand import NotMeasured, Stand, open_stand
-from benchmarks.tables import Table
+from benchmarks.tables import print_tables
 
 PARTS = ("orchestration", "memory", "kills", "capacity", "lanes")
 
@@ -34,13 +34,13 @@ def main() -> None:
         with open_stand() as stand:
             for name, measure in _parts(options).items():
                 findings = _measured(name, measure, stand)
-                _print(findings.tables, console, markdown=options.markdown)
+                print_tables(findings.tables, console, markdown=options.markdown)
                 for absent, reason in findings.absent.items():
                     print(f"{absent}: not measured: {reason}\n")
                 goals += findings.goals
     except NotMeasured as reason:
         sys.exit(f"nothing is measured: {reason}")
-    _print([goals_table(goals)], console, markdown=options.markdown)
+    print_tables([goals_table(goals)], console, markdown=options.markdown)
     print(f"{describe_machine()}; language model: {options.llm}; other processes used {others.share():.0%} of it.")
     sys.exit(not all(goal.met for goal in goals))
 
@@ -90,14 +90,6 @@ def _measured(name: str, measure: Measure, stand: Stand) -> Findings:
             return measure(stand, progress=lambda doing: status.update(f"{name}: {doing}"))
         except NotMeasured as reason:
             return Findings([], [unmeasured(name, "all of its goals", str(reason))])
-
-
-def _print(tables: Sequence[Table], console: Console, *, markdown: bool) -> None:
-    for table in tables:
-        if markdown:
-            print(table.as_markdown(), flush=True)
-        else:
-            table.print_to(console)
 
 
 if __name__ == "__main__":

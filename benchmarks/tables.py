@@ -30,3 +30,12 @@ class Table:
         for row in self.rows:
             table.add_row(*(escape(cell) for cell in row))
         console.print(table)
+
+
+def print_tables(tables: Sequence[Table], console: Console, *, markdown: bool) -> None:
+    """Print ``tables`` at once: on ``console``, or as Markdown on standard output."""
+    for table in tables:
+        if markdown:
+            print(table.as_markdown(), flush=True)
+        else:
+            table.print_to(console)

@@ -4,9 +4,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from pipeline.bus.kafka import KafkaBus
+from pipeline.bus.kafka_connection import KafkaConnection
+from pipeline.bus.topics import Topics
 from scripts.kafka.broker import KafkaBroker, temporary_broker
 from scripts.kafka.errors import KafkaUnavailable
 from scripts.kafka.jars import fetched
@@ -37,3 +41,10 @@ def jars() -> Path:
         return fetched()
     except KafkaUnavailable as error:
         pytest.skip(str(error))
+
+
+def fresh_topics(bootstrap: str) -> Topics:
+    """Create topics behind a prefix that was never used."""
+    topics = Topics(prefix=f"test-{uuid4().hex[:12]}.")
+    KafkaBus(KafkaConnection(bootstrap)).create(topics.all())
+    return topics

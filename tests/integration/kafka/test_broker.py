@@ -17,8 +17,7 @@ from pipeline.bus.topics import Topics
 from scripts.kafka.broker import KafkaBroker
 from scripts.kafka.errors import BrokerFailed
 from scripts.kafka.ports import free_ports
-from tests.integration.kafka.conftest import fresh_topics
-from tests.kafka_broker import broker_of_our_own, jars
+from tests.kafka_broker import broker_of_our_own, fresh_topics, jars
 
 pytestmark = pytest.mark.kafka
 
