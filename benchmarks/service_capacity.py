@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.llm_findings import Findings, Goal, Progress, at_least
-from benchmarks.service_clips import FIFO, PLACES, WORKER, RealClips
+from benchmarks.service_clips import FIFO, UNDER_WAY, WORKER, RealClips
 from benchmarks.service_jobs import clip_jobs
 from benchmarks.service_load import Load
 from benchmarks.service_outcomes import ANSWERS, Tally, lateness_causes, tally
@@ -43,7 +43,7 @@ def measure(stand: Stand, *, clips: RealClips, seconds: Seconds, progress: Progr
         progress("ours: loading models")
         load.warm(WARM_UP_JOBS, program=worker)
         progress("ours: closed loop")
-        span = load.closed(seconds=seconds.closed, under_way=PLACES, program=worker)
+        span = load.closed(seconds=seconds.closed, under_way=UNDER_WAY, program=worker)
         closed = tallies[f"{OURS}, closed loop"] = tally(load.outcomes(span), seconds=span.seconds)
         capacity = closed.good_s
         if not capacity:

@@ -12,8 +12,8 @@ from benchmarks.service_stand import NotMeasured
 
 WORKER = (sys.executable, "-m", "pipeline", "worker")
 FIFO = (sys.executable, "-m", "benchmarks.service_fifo")
-PLACES = 2
-"""Jobs that a worker analyses at once: one a core."""
+UNDER_WAY = 2
+"""Jobs of a closed loop: one a core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,5 @@ def real_clips(*, llm: str) -> RealClips:
         "HALFSECOND_FETCH_ROOTS": json.dumps(sorted({str(path.parent) for path in paths})),
         "HALFSECOND_LLM": llm,
         "HALFSECOND_LLM_CACHE_ENTRIES": "0",  # the same clips come again and again
-        "HALFSECOND_WORKER_PLACES": str(PLACES),
-        "HALFSECOND_DECODE_WORKERS": str(2 * PLACES),
     }
     return RealClips(paths, settings)

@@ -2,7 +2,7 @@
 
 from benchmarks.llm_findings import Findings, Progress, at_most
 from benchmarks.service_capacity import CELLS, cells
-from benchmarks.service_clips import PLACES, WORKER, RealClips
+from benchmarks.service_clips import UNDER_WAY, WORKER, RealClips
 from benchmarks.service_jobs import clip_jobs
 from benchmarks.service_load import Load
 from benchmarks.service_outcomes import tally
@@ -31,7 +31,7 @@ def measure(stand: Stand, *, clips: RealClips, seconds: float, progress: Progres
         progress("loading models")
         load.warm(WARM_UP_JOBS, program=worker)
         progress("closed loop")
-        closed = load.closed(seconds=CLOSED_S, under_way=PLACES, program=worker)
+        closed = load.closed(seconds=CLOSED_S, under_way=UNDER_WAY, program=worker)
         found = tally(load.outcomes(closed), seconds=closed.seconds)
         rate = SHARE * found.good_s
         if not rate:

@@ -13,6 +13,7 @@ import sys
 from pipeline.bus.kafka import KafkaBus
 from pipeline.bus.topics import Topics
 from pipeline.kafka_settings import kafka_connection
+from pipeline.service.admission import Prospect
 from pipeline.service.dispatcher import Places
 from pipeline.service.worker import Worker, WorkerPolicy
 from pipeline.settings import Settings, load_settings
@@ -40,6 +41,10 @@ class Idler:
             source_uri=job.source.uri,
             status=ResultStatus.COMPLETE,
         )
+
+    def prospect(self) -> Prospect:
+        """Return that nothing is in the way."""
+        return Prospect(cores=1, begun=0, left_s=0.0, work_s=0.0, span_s=0.0)
 
 
 async def _work(settings: Settings, *, takes_s: float) -> None:

@@ -64,13 +64,13 @@ class CloseReader:
             return None
         prompt = Prompt(self.vocabulary.topics.name, "What is this about?", max(parts, key=len), language)
         asked = self.llm.score(prompt, self.vocabulary.topics, deadline=deadline, priority=self.priority)
-        return await best_effort(asked)
+        return await best_effort(asked, deadline=deadline)
 
     async def read_ahead(self, known: Sequence[str], *, deadline: Deadline) -> None:
         """Read what a summary will begin with: title and captions, while the speech is still being transcribed."""
         prompt = _summary_prompt(known, "")
         if prompt.data:
-            await best_effort(self.llm.prefetch(prompt, deadline=deadline))
+            await best_effort(self.llm.prefetch(prompt, deadline=deadline), deadline=deadline)
 
     async def summary(
         self, clip_id: str, known: Sequence[str], speech: str, *, language: str | None, deadline: Deadline
@@ -85,7 +85,7 @@ class CloseReader:
         request = LLMRequest(
             f"{clip_id}/summary", prompt, deadline, self.priority, Sampling(max_tokens=MAX_SUMMARY_TOKENS)
         )
-        written = await best_effort(self._written(request))
+        written = await best_effort(self._written(request), deadline=deadline)
         return self.check.sentence(written or "", data=prompt.data, title=known[0] if known else "")
 
     async def _written(self, request: LLMRequest) -> str:

@@ -42,7 +42,10 @@ async def read_mood(
         return None
     parts = evenly(passages(without_commands(text), at_most=PASSAGE_WIDTHS[language]), MAX_PASSAGES)
     prompts = (Prompt(moods.name, "In which mood is this?", part, language) for part in parts)
-    asked = (best_effort(llm.score(prompt, moods, deadline=deadline, priority=priority)) for prompt in prompts)
+    asked = (
+        best_effort(llm.score(prompt, moods, deadline=deadline, priority=priority), deadline=deadline)
+        for prompt in prompts
+    )
     read = [dict(zip(moods.labels, scores, strict=True)) for scores in await asyncio.gather(*asked) if scores]
     felt = [mood for mood in read if max(mood, key=mood.__getitem__) != NEUTRAL]
     return Mood(_mean(felt or read), llm.model) if read else None

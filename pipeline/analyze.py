@@ -21,6 +21,7 @@ from pipeline.board import Board
 from pipeline.fusion import Evidence, fuse
 from pipeline.hear import hear
 from pipeline.job_run import JobRun, Workshop
+from pipeline.planner import ChosenPlan, cut_down
 from pipeline.plans import check_plan_name
 from pipeline.read import read
 from pipeline.see import see
@@ -53,7 +54,7 @@ class Analyzer:
 
     def __init__(self, workshop: Workshop, *, clock: Clock) -> None:
         self.workshop = workshop
-        self._clock = clock
+        self.clock = clock
 
     async def analyze(self, job: VideoJob, path: Path, *, deadline: Deadline, plan: str = "auto") -> Analysis:
         """Return the result for ``job``, whose bytes lie at ``path``, by ``deadline``.
@@ -70,7 +71,7 @@ class Analyzer:
             path=path,
             plan_name=plan,
             cutoff=deadline.reserve(ending_ms / 1e3 + SPARE_S),
-            board=Board(job_id=job.job_id, began_s=self._clock(), clock=self._clock),
+            board=Board(job_id=job.job_id, began_s=self.clock(), clock=self.clock),
         )
         try:
             refusal = await _until_the_cutoff(run)
@@ -86,7 +87,7 @@ class Analyzer:
                 stages=run.board.results(STAGES),
                 frames=run.feed.frames,
                 probed=run.probed,
-                chosen=run.chosen,
+                chosen=_plan_as_done(run),
                 refusal=refusal,
                 packets_damaged=run.packets_damaged,
                 decoding_warnings=run.decoding_warnings,
@@ -95,6 +96,12 @@ class Analyzer:
         latency_ms = run.board.now_ms()
         self.workshop.latencies.observe("fuse", ms=latency_ms - began_ms, work=1)
         return result.model_copy(update={"latency_ms": latency_ms})
+
+
+def _plan_as_done(run: JobRun) -> ChosenPlan | None:
+    if run.chosen is None or not run.cut_short:
+        return run.chosen
+    return cut_down(run.chosen, looked={name: len(run.board.parts(name)) for name in run.chosen.plan.shares})
 
 
 async def _until_the_cutoff(run: JobRun) -> HalfsecondError | None:

@@ -1,11 +1,14 @@
 """What a plan will take for a clip, from what each stage has cost on this machine so far. Pure."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from pipeline.latency import LatencyBook
+from pipeline.latency import SAFE, LatencyBook
 from pipeline.plans import Plan, sample
 from schemas.media import ProbedMedia, SamplingPlan
+from stages.transcribe import decoding_work
 
 PRIORS_MS: dict[str, float] = {
     # Milliseconds a unit on one core before anything was measured; start-up calibration replaces most of them at once.
@@ -17,8 +20,8 @@ PRIORS_MS: dict[str, float] = {
     "ocr": 40.0,
     "audio": 3.0,  # a second of sound
     "vad": 2.0,
-    "transcribe:auto": 30.0,
-    "transcribe:tiny.en": 24.0,
+    "transcribe:auto": 20.0,  # a second of the windows that speech is put in
+    "transcribe:tiny.en": 15.0,
     "sentiment": 2.0,  # a text
     "text": 5.0,
     "llm": 50.0,  # a step of the language model; best effort, and so no part of a forecast
@@ -29,21 +32,33 @@ PRIORS_MS: dict[str, float] = {
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Milliseconds of CPU on one core, each the sum of its stages' p95.
+    """Milliseconds of CPU on one core, each the sum of one quantile of its stages.
 
     ``listening_ms``: the chain from sound to meaning. ``looking_ms``: all that is done with pictures;
-    ``looking_chain_ms``: that part of it which must happen one after another. ``fusing_ms`` comes last.
+    ``looking_chain_ms``: that part of it which must happen one after another; ``glancing_ms``: that part of it without
+    which the answer is not whole, one look of every kind. ``fusing_ms`` comes last.
     """
 
     listening_ms: float
     looking_ms: float
     looking_chain_ms: float
+    glancing_ms: float
     fusing_ms: float
 
     @property
     def work_ms(self) -> float:
         """All of it but fusion."""
         return self.listening_ms + self.looking_ms
+
+    @property
+    def needed_ms(self) -> float:
+        """That part of the work without which the answer is not whole."""
+        return self.listening_ms + self.glancing_ms
+
+    @property
+    def span_ms(self) -> float:
+        """What must happen one after another, fusion included."""
+        return max(self.listening_ms, self.looking_chain_ms) + self.fusing_ms
 
     def end_ms(self, *, slots: int, others_ms: float = 0.0) -> float:
         """Return when the result is due, by the classic bound on a schedule: ``max(longest chain, work / slots)``.
@@ -53,25 +68,30 @@ class Forecast:
         return max(self.listening_ms, self.looking_chain_ms, (self.work_ms + others_ms) / slots) + self.fusing_ms
 
 
-def forecast(plan: Plan, *, probed: ProbedMedia, latencies: LatencyBook) -> Forecast:
+def forecast(plan: Plan, *, probed: ProbedMedia, latencies: LatencyBook, quantile: float = SAFE) -> Forecast:
     """Return what ``plan`` will take for a clip."""
-    heard = ("audio", "vad", f"transcribe:{plan.asr}")
-    heard_ms = sum(latencies.predict_ms(key, work=probed.audio_s) for key in heard)
-    read_ms = sum(latencies.predict_ms(key, work=1) for key in ("sentiment", "text"))
-    looking_ms, looking_chain_ms = _looking(plan, probed, latencies) if probed.has_video else (0.0, 0.0)
-    fusing_ms = latencies.predict_ms("fuse", work=1)
-    return Forecast(heard_ms + read_ms, looking_ms, looking_chain_ms, fusing_ms)
+    rate_ms = partial(latencies.rate_ms, quantile=quantile)
+    heard_ms = (rate_ms("audio") + rate_ms("vad")) * probed.audio_s
+    if probed.audio_s:
+        heard_ms += rate_ms(f"transcribe:{plan.asr}") * decoding_work(probed.audio_s)
+    read_ms = rate_ms("sentiment") + rate_ms("text")
+    looking_ms, looking_chain_ms, glancing_ms = _looking(plan, probed, rate_ms) if probed.has_video else (0, 0, 0)
+    return Forecast(heard_ms + read_ms, looking_ms, looking_chain_ms, glancing_ms, rate_ms("fuse"))
 
 
-def _looking(plan: Plan, probed: ProbedMedia, latencies: LatencyBook) -> tuple[float, float]:
-    """Return what all looking costs, and that part of it which must happen one after another."""
+def _looking(plan: Plan, probed: ProbedMedia, rate_ms: Callable[[str], float]) -> tuple[float, float, float]:
+    """Return what all looking costs, the part that must happen one after another, and the part that must be done."""
     sampling = sample(plan, probed)
-    decoding_ms = latencies.predict_ms("frames", work=decode_work(probed, sampling))
-    confirming_ms = latencies.predict_ms("confirm", work=1)
+    decoding_ms = rate_ms("frames") * decode_work(probed, sampling)
+    confirming_ms = rate_ms("confirm")
     shown = len(sampling.times_s)
-    units_ms = sum(latencies.predict_ms(key, work=min(share, shown)) for key, share in plan.shares.items())
-    last_unit_ms = latencies.rate_ms("detect")
-    return decoding_ms + units_ms + confirming_ms, decoding_ms + last_unit_ms + confirming_ms
+    units_ms = sum(rate_ms(key) * min(share, shown) for key, share in plan.shares.items())
+    once_ms = sum(rate_ms(key) for key in plan.shares) if shown else 0.0
+    return (
+        decoding_ms + units_ms + confirming_ms,
+        decoding_ms + rate_ms("detect") + confirming_ms,
+        decoding_ms + once_ms + confirming_ms,
+    )
 
 
 SHOWING = 4.0

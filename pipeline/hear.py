@@ -3,12 +3,15 @@
 from functools import partial
 
 from pipeline.job_run import JobRun
+from pipeline.latency import TYPICAL
 from pipeline.slot_queue import Rank
+from pipeline.slots import NotBegun
 from schemas.errors import ErrorCode, MediaError
 from schemas.media import AudioClip
 from schemas.perception import SpeechSpan
 from schemas.result import StageStatus
-from stages.transcribe import SpeechTask
+from stages.speech_window import MAX_WINDOW_S
+from stages.transcribe import SpeechTask, decoding_work
 
 LISTENING = ("audio", "vad", "transcribe")
 
@@ -43,7 +46,7 @@ async def _decode(run: JobRun) -> AudioClip | None:
     with run.board.running("audio") as record:
         async with (
             run.workshop.decoders.session(run.path, deadline=run.cutoff) as session,
-            run.workshop.slots.hold(rank=Rank.CHAIN, deadline=run.cutoff),
+            run.slot(Rank.FIRST),
         ):
             began_ms = run.board.now_ms()
             audio = await session.audio(max_s=_listenable_s(run))
@@ -77,7 +80,7 @@ async def _find_voice(run: JobRun, audio: AudioClip) -> tuple[SpeechSpan, ...] |
     spans = None
     with run.board.running("vad", model=vad.model) as record:
         find = partial(vad.run, audio, deadline=run.cutoff)
-        spans = await run.unit(record, find, rank=Rank.CHAIN, amount=audio.duration_s)
+        spans = await run.unit(record, find, rank=Rank.FIRST, amount=audio.duration_s)
         record.parts.append(spans)
     return spans
 
@@ -88,16 +91,34 @@ async def _transcribe(run: JobRun, audio: AudioClip, spans: tuple[SpeechSpan, ..
     if run.chosen is None:
         return
     asr = run.chosen.plan.asr
+    key = f"transcribe:{asr}"
+    speech_s = sum(span.end_s - span.start_s for span in spans)
     with run.board.running("transcribe", model=tool.model, plan=asr) as record:
         # The thread stops by itself early enough for the words to be understood; what it has by then still counts.
-        text_s = run.workshop.latencies.predict_ms("text", work=1) / 1e3
+        deadline = run.cutoff.reserve(run.workshop.latencies.predict_ms("text", work=1) / 1e3)
         task = SpeechTask(audio=audio, spans=spans, model=asr, language_hint=run.title_language())
-        listen = partial(tool.run, task, deadline=run.cutoff.reserve(text_s))
-        transcript = await run.unit(record, listen, rank=Rank.CHAIN, amount=audio.duration_s, key=f"transcribe:{asr}")
+        try:
+            transcript = await run.unit(
+                record,
+                partial(tool.run, task, deadline=deadline),
+                rank=Rank.CHAIN,
+                amount=decoding_work(speech_s),
+                key=key,
+                start_by=deadline.reserve(_shortest_s(run, key, speech_s=speech_s)),
+            )
+        except NotBegun:
+            run.partial_at_best = True
+            raise
         record.parts.append(transcript)
         record.model = transcript.model
         if not transcript.complete:
             record.fail(StageStatus.TIMED_OUT, ErrorCode.DEADLINE_EXCEEDED)
+
+
+def _shortest_s(run: JobRun, key: str, *, speech_s: float) -> float:
+    """Return the seconds without which not even the first window of speech can be expected to be written down."""
+    first = decoding_work(min(speech_s, MAX_WINDOW_S))
+    return run.workshop.latencies.predict_ms(key, work=first, quantile=TYPICAL) / 1e3
 
 
 def _conclude(run: JobRun, status: StageStatus) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -52,6 +53,10 @@ class JobRun:
     packets_damaged: int = 0
     decoding_warnings: tuple[MediaWarning, ...] = ()
     chosen: ChosenPlan | None = None
+    cut_short: bool = False
+    """Whether looks that were planned were left out, so that the answer is whole in time."""
+    partial_at_best: bool = False
+    """Whether there is no time left for something that a whole answer needs: others go first from then on."""
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     planned: asyncio.Event = field(default_factory=asyncio.Event)
     written: asyncio.Event = field(default_factory=asyncio.Event)
@@ -69,18 +74,36 @@ class JobRun:
         """Return the language of the title, if it tells one: a hint for what is spoken."""
         return self.workshop.tools.text_language.of(self.job.title)
 
+    def slot(self, rank: Rank) -> AbstractAsyncContextManager[None]:
+        """Return a CPU slot to hold, for work that a decoder does. Raises ``DeadlineExceeded`` when none came free."""
+        return self.workshop.slots.hold(rank=self._rank(rank), deadline=self.cutoff)
+
+    def _rank(self, rank: Rank) -> Rank:
+        return max(rank, Rank.MORE) if self.partial_at_best else rank
+
     async def unit(
-        self, record: StageRecord, work: Callable[[], T], *, rank: Rank, amount: float = 1.0, key: str | None = None
+        self,
+        record: StageRecord,
+        work: Callable[[], T],
+        *,
+        rank: Rank,
+        amount: float = 1.0,
+        key: str | None = None,
+        until: Deadline | None = None,
+        start_by: Deadline | None = None,
     ) -> T:
         """Run one unit of a stage on a CPU slot, book its time, and return what it found.
 
         ``amount`` is the unit's size in the planner's measure, under ``key`` (the stage's name if None). Raises
-        ``DeadlineExceeded`` past the cutoff.
+        ``DeadlineExceeded`` when it has not ended by ``until`` (the cutoff if None), ``NotBegun`` when it was not even
+        begun by ``start_by``.
         """
-
-        def book(ms: float) -> None:
-            self.workshop.latencies.observe(key or record.name, ms=ms, work=amount)
-
-        value, run_ms = await self.workshop.slots.run(work, rank=rank, deadline=self.cutoff, book=book)
+        value, run_ms = await self.workshop.slots.run(
+            work,
+            rank=self._rank(rank),
+            deadline=until or self.cutoff,
+            start_by=start_by,
+            book=lambda ms: self.workshop.latencies.observe(key or record.name, ms=ms, work=amount),
+        )
         record.busy_ms += run_ms
         return value

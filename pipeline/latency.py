@@ -6,7 +6,8 @@ from collections.abc import Mapping
 WINDOW = 64
 """Observations kept a stage: enough for a p95, few enough to follow a machine that becomes busy within seconds."""
 
-QUANTILE = 0.95
+SAFE, TYPICAL = 0.95, 0.5
+"""Quantiles: what promises rest on, and what sums over many units come to."""
 
 
 class LatencyBook:
@@ -30,14 +31,14 @@ class LatencyBook:
         """Drop what was observed of ``key``: start-up does work that no clip does. Mutates the book."""
         self._rates.pop(key, None)
 
-    def predict_ms(self, key: str, *, work: float) -> float:
-        """Return the p95 cost of ``work`` units. Raises ``KeyError`` for a key without prior or observation."""
-        return self.rate_ms(key) * work
+    def predict_ms(self, key: str, *, work: float, quantile: float = SAFE) -> float:
+        """Return what ``work`` units cost. Raises ``KeyError`` for a key without prior or observation."""
+        return self.rate_ms(key, quantile) * work
 
-    def rate_ms(self, key: str) -> float:
-        """Return the p95 cost of one unit."""
+    def rate_ms(self, key: str, quantile: float = SAFE) -> float:
+        """Return what one unit costs."""
         rates = self._rates.get(key)
         if not rates:
             return self._priors[key]
         ordered = sorted(rates)
-        return ordered[min(len(ordered) - 1, int(QUANTILE * len(ordered)))]
+        return ordered[min(len(ordered) - 1, int(quantile * len(ordered)))]

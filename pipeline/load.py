@@ -1,6 +1,14 @@
-"""What the jobs under way still have to do, so that a new one plans for the cores that are left. Pure."""
+"""What the jobs under way still have to do, and what one more would: for plans that share the cores. Pure."""
 
 from dataclasses import dataclass
+
+from pipeline.forecast import Forecast
+
+SMOOTHING = 0.1
+"""Weight of the newest job in what a job takes: about the last twenty count."""
+
+START_WORK_MS, START_SPAN_MS = 300.0, 250.0
+"""Of a job, until the first has been planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +23,30 @@ class _Share:
 
 
 class Load:
-    """The predicted work of every job that has been planned and has not ended."""
+    """What every job that has been planned and has not ended needs for a whole answer.
+
+    Looks beyond that give way to whoever needs the cores, and so are no part of it.
+    """
 
     def __init__(self) -> None:
         self._shares: dict[str, _Share] = {}
+        self.work_ms = START_WORK_MS
+        """What a job needs on one core, on average."""
+        self.span_ms = START_SPAN_MS
+        """Of that, what must happen one after another, on average."""
 
-    def begin(self, job_id: str, *, work_ms: float, lasts_ms: float, now_s: float) -> None:
-        """Note a job of ``work_ms`` on one core, predicted to end in ``lasts_ms``."""
-        self._shares[job_id] = _Share(work_ms, now_s, max(lasts_ms, 1.0) / 1e3)
+    @property
+    def jobs(self) -> int:
+        """Planned and not ended."""
+        return len(self._shares)
+
+    def begin(self, job_id: str, expected: Forecast, *, slots: int, now_s: float) -> None:
+        """Note a job. ``expected``: what it typically takes."""
+        others_ms = self.left_ms(now_s)
+        lasts_ms = max(expected.span_ms, (expected.needed_ms + others_ms) / slots, 1.0)
+        self._shares[job_id] = _Share(expected.needed_ms, now_s, lasts_ms / 1e3)
+        self.work_ms += SMOOTHING * (expected.needed_ms - self.work_ms)
+        self.span_ms += SMOOTHING * (expected.span_ms - self.span_ms)
 
     def end(self, job_id: str) -> None:
         """Note that a job has ended, planned or not."""

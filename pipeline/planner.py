@@ -4,7 +4,7 @@
 dropped. The forecast rests on the measured p95 of each stage, so it follows the machine.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pipeline.forecast import Forecast, forecast
@@ -15,12 +15,12 @@ from schemas.media import ProbedMedia
 
 @dataclass(frozen=True, slots=True)
 class ChosenPlan:
-    """A plan with the prediction and the reason that led to it. ``work_ms``: of one core."""
+    """A plan with the prediction and the reason that led to it."""
 
     plan: Plan
     predicted_ms: float
     reason: str
-    work_ms: float
+    expected: Forecast
 
 
 def choose_plan(
@@ -42,12 +42,12 @@ def choose_plan(
         plan = plan_named(wanted)
         expected = forecast(plan, probed=probed, latencies=latencies)
         end_ms = expected.end_ms(slots=slots, others_ms=others_ms)
-        return ChosenPlan(plan, end_ms, "asked for by name", expected.work_ms)
+        return ChosenPlan(plan, end_ms, "asked for by name", expected)
     forecasts = [(plan, forecast(plan, probed=probed, latencies=latencies)) for plan in _ladder(language)]
     for plan, expected in forecasts:
         end_ms = expected.end_ms(slots=slots, others_ms=others_ms)
         if end_ms <= remaining_ms:
-            return ChosenPlan(plan, end_ms, _fits(plan, end_ms, remaining_ms), expected.work_ms)
+            return ChosenPlan(plan, end_ms, _fits(plan, end_ms, remaining_ms), expected)
     return _beside_speech(forecasts, remaining_ms=remaining_ms, slots=slots, others_ms=others_ms)
 
 
@@ -71,10 +71,24 @@ def _beside_speech(
         cut = replace(expected, listening_ms=min(expected.listening_ms, remaining_ms - expected.fusing_ms))
         if cut.end_ms(slots=slots, others_ms=others_ms) <= remaining_ms:
             reason = f"speech is predicted to take longer than the {remaining_ms:.0f} ms left: it is cut there"
-            return ChosenPlan(plan, expected.end_ms(slots=slots, others_ms=others_ms), reason, cut.work_ms)
+            return ChosenPlan(plan, expected.end_ms(slots=slots, others_ms=others_ms), reason, cut)
     plan, expected = forecasts[-1]
     reason = f"nothing is predicted to fit {remaining_ms:.0f} ms; the cheapest plan, and what is ready by then"
-    return ChosenPlan(plan, expected.end_ms(slots=slots, others_ms=others_ms), reason, expected.work_ms)
+    return ChosenPlan(plan, expected.end_ms(slots=slots, others_ms=others_ms), reason, expected)
+
+
+def cut_down(chosen: ChosenPlan, *, looked: Mapping[str, int]) -> ChosenPlan:
+    """Return what was done of a plan when the time got short; ``looked``: frames that each looking stage has seen."""
+    done = replace(
+        chosen.plan,
+        frames=looked["detect"],
+        ocr_frames=looked["ocr"],
+        scene_frames=looked["scene"],
+        unsafe_frames=looked["unsafe"],
+    )
+    reached = (plan.name for plan in LADDER if all(looked[name] >= share for name, share in plan.shares.items()))
+    done = replace(done, name=next(reached, LADDER[-1].name))
+    return replace(chosen, plan=done, reason=f"'{chosen.plan.name}', cut down when the time got short: {chosen.reason}")
 
 
 def _fits(plan: Plan, end_ms: float, remaining_ms: float) -> str:

@@ -5,11 +5,13 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from pipeline.board import StageRecord
-from pipeline.forecast import decode_work
+from pipeline.forecast import decode_work, forecast
 from pipeline.job_run import JobRun
+from pipeline.latency import TYPICAL
 from pipeline.planner import choose_plan
 from pipeline.plans import Plan, sample, spread
 from pipeline.slot_queue import Rank
+from schemas.errors import DeadlineExceeded
 from schemas.media import Frame, ProbedMedia, SamplingPlan
 from schemas.result import StageStatus
 from stages.base import Stage
@@ -18,6 +20,10 @@ from stages.workers import DecodeSession
 
 RANKS = {"ocr": Rank.HEAVY, "detect": Rank.HEAVY, "unsafe": Rank.LIGHT, "scene": Rank.LIGHT}
 """Long units first: the last unit to end should be a short one."""
+
+
+AFTERWARDS = {"detect": ("confirm",), "ocr": ("sentiment", "text")}
+"""What waits for the last look of a stage."""
 
 
 async def see(run: JobRun) -> None:
@@ -41,7 +47,7 @@ async def _probe(run: JobRun, decoder: AsyncExitStack) -> DecodeSession | None:
     with run.board.running("probe") as record:
         opening = run.workshop.decoders.session(run.path, deadline=run.cutoff)
         session = await decoder.enter_async_context(opening)
-        async with run.workshop.slots.hold(rank=Rank.DECODE, deadline=run.cutoff):
+        async with run.slot(Rank.FIRST):
             began_ms = run.board.now_ms()
             run.probed = await session.probe()
             record.busy_ms = run.board.now_ms() - began_ms
@@ -76,7 +82,8 @@ def _choose_plan(run: JobRun, probed: ProbedMedia) -> Plan:
         language=run.title_language(),
     )
     if run.cutoff.at_s != float("inf"):  # who has no deadline gives way
-        load.begin(run.job.job_id, work_ms=chosen.work_ms, lasts_ms=chosen.predicted_ms, now_s=now_s)
+        expected = forecast(chosen.plan, probed=probed, latencies=run.workshop.latencies, quantile=TYPICAL)
+        load.begin(run.job.job_id, expected, slots=run.workshop.slots.count, now_s=now_s)
     run.planned.set()
     return chosen.plan
 
@@ -86,7 +93,7 @@ async def _decode(
 ) -> None:
     try:
         with run.board.running("frames", plan=f"{_frames(len(sampling.times_s))}, {sampling.strategy}") as record:
-            async with run.workshop.slots.hold(rank=Rank.DECODE, deadline=run.cutoff):
+            async with run.slot(Rank.DECODE):
                 began_ms = run.board.now_ms()
                 async for frame in session.frames(sampling):
                     run.feed.append(frame)
@@ -99,16 +106,23 @@ async def _decode(
 
 
 async def _look(run: JobRun, name: str, *, only: frozenset[int]) -> None:
-    """Let one stage look at the frames in ``only`` as they arrive, each a unit of its own."""
+    """Let one stage look at the frames in ``only`` as they arrive, each a unit of its own.
+
+    The first look makes the answer whole; further ones make it better, and are left out when the time gets short.
+    """
     if not run.wants(name):
         run.board.conclude(name, StageStatus.SKIPPED)
         return
     stage: Stage[Frame, object] = getattr(run.workshop.tools, name)
     with run.board.running(name, model=stage.model, plan=_frames(len(only))) as record:
+        look = _look_once
         async with asyncio.TaskGroup() as units:
             async for frame in run.feed.follow():
                 if frame.index in only:
-                    units.create_task(_look_once(run, record, stage, frame))
+                    units.create_task(look(run, record, stage, frame))
+                    look = _look_once_more
+        if len(record.parts) < len(only):
+            record.plan = f"{len(record.parts)} of {_frames(len(only))}"
     if name == "detect":
         await _confirm(run)
 
@@ -117,6 +131,23 @@ async def _look_once(run: JobRun, record: StageRecord, stage: Stage[Frame, objec
     with run.board.guard(record):
         look = partial(stage.run, frame, deadline=run.cutoff)
         record.parts.append(await run.unit(record, look, rank=RANKS[record.name]))
+
+
+async def _look_once_more(run: JobRun, record: StageRecord, stage: Stage[Frame, object], frame: Frame) -> None:
+    until = run.cutoff.reserve(_afterwards_s(run, record.name))
+    start_by = until.reserve(run.workshop.latencies.rate_ms(record.name) / 1e3)
+    with run.board.guard(record):
+        try:
+            look = partial(stage.run, frame, deadline=until)
+            record.parts.append(await run.unit(record, look, rank=Rank.MORE, until=until, start_by=start_by))
+        except DeadlineExceeded:
+            run.cut_short = True
+
+
+def _afterwards_s(run: JobRun, name: str) -> float:
+    """Return what must follow the last look of a stage, and how late the loop may notice that it has ended."""
+    keys = ("wake", *AFTERWARDS.get(name, ()))
+    return sum(run.workshop.latencies.rate_ms(key) for key in keys) / 1e3
 
 
 async def _confirm(run: JobRun) -> None:

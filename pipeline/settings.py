@@ -41,7 +41,10 @@ class Settings(BaseSettings):
     cpu_slots: Annotated[int, Field(ge=1, description="Model calls and decodes that may run at the same time")] = Field(
         default_factory=_available_cores
     )
-    decode_workers: Annotated[int, Field(ge=2, description="Warm decoder processes; a clip uses two")] = 2
+    decode_workers: Annotated[
+        int,
+        Field(ge=2, description="Warm decoder processes; a clip uses two at first. A worker has one a place at least"),
+    ] = 2
 
     detector: Annotated[Literal["ssd", "yolox"], Field(description="yolox needs its file: see yolox_path")] = "ssd"
     yolox_path: Annotated[Path | None, Field(description="A YOLOX ONNX file; None: the one that was pulled")] = None
@@ -100,7 +103,9 @@ class Settings(BaseSettings):
         "halfsecond"
     )
 
-    worker_places: Annotated[int, Field(ge=1, description="Jobs that a worker analyses at once")] = 2
+    worker_places: Annotated[
+        int, Field(ge=1, description="Jobs that a worker may have under way at once; by default two a core")
+    ] = Field(default_factory=lambda: 2 * _available_cores())
     exactly_once: Annotated[
         bool,
         Field(description="Answers and offsets in transactions: none twice, after crashes too; takes some 30 ms"),

@@ -1,8 +1,8 @@
 """One CPU budget for the whole process.
 
 Every model call and every decode takes a slot, so that models do not fight over the cores. When slots are short, who
-has a deadline goes before who has none; then rank decides (what the clip's last step waits for), then the earliest
-deadline, then arrival (``slot_queue.py``).
+has a deadline goes before who has none, and what an answer needs before what only makes it better; then the earliest
+deadline decides (``slot_queue.py``).
 """
 
 import asyncio
@@ -17,6 +17,11 @@ from schemas.deadline import Clock, Deadline
 from schemas.errors import DeadlineExceeded
 
 T = TypeVar("T")
+
+
+class NotBegun(DeadlineExceeded):
+    """Raised when no slot came free in time: nothing was done, nothing was wasted."""
+
 
 Book = Callable[[float], None]
 """Takes the milliseconds that a unit ran."""
@@ -49,29 +54,33 @@ class CpuSlots:
 
     @asynccontextmanager
     async def hold(self, *, rank: Rank, deadline: Deadline) -> AsyncIterator[None]:
-        """Hold a slot for work that runs elsewhere (a decoder process).
-
-        Raises ``DeadlineExceeded`` when no slot came free in time.
-        """
-        await self._acquire(rank, deadline)
+        """Hold a slot for work that runs elsewhere (a decoder process). Raises ``NotBegun``."""
+        ticket = await self._acquire(rank, deadline, start_by=deadline)
         try:
             yield
         finally:
-            self._release()
+            self._release(ticket)
 
     async def run(
-        self, unit: Callable[[], T], *, rank: Rank, deadline: Deadline, book: Book | None = None
+        self,
+        unit: Callable[[], T],
+        *,
+        rank: Rank,
+        deadline: Deadline,
+        start_by: Deadline | None = None,
+        book: Book | None = None,
     ) -> tuple[T, float]:
         """Run ``unit`` in a thread on a slot; return its answer and the milliseconds it ran.
 
+        Raises ``NotBegun`` when no slot came free by ``start_by`` (``deadline`` if None).
         A thread cannot be cancelled: at the deadline (``DeadlineExceeded``) or on cancellation the caller goes on at
         once, the slot stays taken until the thread is done, and the late answer is counted as wasted. ``book`` is told
         the milliseconds of every unit that succeeded, the late ones included.
         """
-        await self._acquire(rank, deadline)
+        ticket = await self._acquire(rank, deadline, start_by=start_by or deadline)
         began_s = self._clock()
         future = asyncio.get_running_loop().run_in_executor(self._threads, unit)
-        future.add_done_callback(partial(self._unit_done, began_s=began_s, book=book))
+        future.add_done_callback(partial(self._unit_done, ticket, began_s=began_s, book=book))
         try:
             done, _ = await asyncio.wait([future], timeout=_timeout_s(deadline))
         except asyncio.CancelledError:
@@ -86,20 +95,21 @@ class CpuSlots:
         """Wait for running units and end the threads."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def _unit_done(self, future: asyncio.Future[T], *, began_s: float, book: Book | None) -> None:
+    def _unit_done(self, ticket: Ticket, future: asyncio.Future[T], *, began_s: float, book: Book | None) -> None:
         self._done += 1
-        self._release()
+        self._release(ticket)
         # Asking for the exception marks it as seen: the caller may have gone on long ago.
         failed = future.cancelled() or future.exception() is not None
         if book is not None and not failed:
             book((self._clock() - began_s) * 1e3)
 
-    async def _acquire(self, rank: Rank, deadline: Deadline) -> None:
-        if deadline.expired:
-            raise DeadlineExceeded
+    async def _acquire(self, rank: Rank, deadline: Deadline, *, start_by: Deadline) -> Ticket:
+        if start_by.expired:
+            raise NotBegun
         ticket = self._queue.request(rank=rank, deadline_s=deadline.at_s)
-        if not ticket.granted and not await self._granted_in_time(ticket, deadline):
-            raise DeadlineExceeded
+        if not ticket.granted and not await self._granted_in_time(ticket, start_by):
+            raise NotBegun
+        return ticket
 
     async def _granted_in_time(self, ticket: Ticket, deadline: Deadline) -> bool:
         wakeup = self._wakeups[ticket.arrival] = asyncio.get_running_loop().create_future()
@@ -107,7 +117,7 @@ class CpuSlots:
             await asyncio.wait([wakeup], timeout=_timeout_s(deadline))
         except asyncio.CancelledError:
             if ticket.granted:
-                self._release()  # granted in the same instant: pass it on
+                self._release(ticket)  # granted in the same instant: pass it on
             raise
         finally:
             del self._wakeups[ticket.arrival]
@@ -115,10 +125,10 @@ class CpuSlots:
                 self._queue.withdraw(ticket)
         return ticket.granted
 
-    def _release(self) -> None:
-        ticket = self._queue.release()
-        if ticket is not None:
-            self._wakeups[ticket.arrival].set_result(None)
+    def _release(self, ticket: Ticket) -> None:
+        following = self._queue.release(ticket)
+        if following is not None:
+            self._wakeups[following.arrival].set_result(None)
 
 
 def _timeout_s(deadline: Deadline) -> float | None:

@@ -17,7 +17,7 @@ from schemas.media import SAMPLE_RATE_HZ, AudioClip, Frame
 from schemas.perception import FrameDetections, SpeechSpan
 from stages.confirm import Look
 from stages.sentiment import SentimentTask
-from stages.transcribe import AsrModel, SpeechTask
+from stages.transcribe import AsrModel, SpeechTask, decoding_work
 
 ROUNDS = 2
 """The first call of a model pays for its memory; the next one shows what it costs."""
@@ -31,6 +31,7 @@ async def warm_up(tools: Toolbox, *, slots: CpuSlots, latencies: LatencyBook) ->
     """Run every stage ``ROUNDS`` times on made-up input and book what the later rounds cost. Mutates ``latencies``."""
     never = Deadline.never()
     frame, sound = _frame(), _sound()
+    speech_work = decoding_work(SOUND_S)
     looks = [Look(frame, FrameDetections(0.0, ()))]
     units: list[tuple[str, Callable[[], object], float]] = [
         ("ocr", partial(tools.ocr.run, frame, deadline=never), 1),
@@ -40,7 +41,7 @@ async def warm_up(tools: Toolbox, *, slots: CpuSlots, latencies: LatencyBook) ->
         ("scene", partial(tools.scene.run, frame, deadline=never), 1),
         ("vad", partial(tools.vad.run, sound, deadline=never), SOUND_S),
         *(
-            (f"transcribe:{model}", partial(tools.transcribe.run, _speech(sound, model), deadline=never), SOUND_S)
+            (f"transcribe:{model}", partial(tools.transcribe.run, _speech(sound, model), deadline=never), speech_work)
             for model in ("auto", "tiny.en")
         ),
         ("sentiment", partial(tools.sentiment.run, SentimentTask(WORDS, "en"), deadline=never), 1),

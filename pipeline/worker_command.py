@@ -24,7 +24,8 @@ log = logging.getLogger(__name__)
 
 def run_worker(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT, then drain. Raises ``ConfigurationError`` and ``BusError``."""
-    asyncio.run(_work(settings))
+    decoders = max(settings.decode_workers, settings.worker_places)
+    asyncio.run(_work(settings.model_copy(update={"decode_workers": decoders})))
 
 
 async def _work(settings: Settings) -> None:

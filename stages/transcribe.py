@@ -14,7 +14,7 @@ from schemas.media import SAMPLE_RATE_HZ, AudioClip, Samples
 from schemas.perception import SpeechSpan, Transcript
 from schemas.result import SpeechSegment
 from stages.mel import FRAMES_PER_S, Mel, log_mel
-from stages.speech_window import Window, cut_windows
+from stages.speech_window import MAX_WINDOW_S, Window, cut_windows
 from stages.spoken_language import Probabilities, languages_of
 from stages.whisper import Whisper
 from stages.whisper_text import said, sentences
@@ -29,6 +29,7 @@ SLACK_S, MIN_WINDOW_S = 3.0, 6.0
 words (slack 2 s) or says short ones again and again (window 4 s). Word errors are those of 30 s, at a third of the
 cost."""
 
+
 LISTEN_S, LISTEN_WINDOW_S = 3.0, 4.0
 """Seconds of speech from which the language is told, and the window they are put in."""
 
@@ -42,6 +43,11 @@ characters."""
 ENGLISH_BEAMS, OTHER_BEAMS = 1, 5
 """Readings followed side by side. Five cost a tenth more than one, since a step's time goes into reading the weights,
 and save a third of the wrong characters in Mandarin; in English they change nothing."""
+
+
+def decoding_work(speech_s: float) -> float:
+    """Return what so much speech costs, in seconds of the windows it is put in."""
+    return max(speech_s + SLACK_S * ceil(speech_s / MAX_WINDOW_S), MIN_WINDOW_S)
 
 
 @dataclass(frozen=True, slots=True)

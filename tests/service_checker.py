@@ -101,12 +101,18 @@ class Case:
         return f"{len(self.dead_letters)} dead letters" if len(self.dead_letters) > 1 else None
 
     @property
+    def uncounted(self) -> frozenset[Lane]:
+        """Lanes in which it was answered without a line in the account."""
+        if self.lane is None or not self.answers:
+            return frozenset()
+        return frozenset({self.lane} | ({Lane.BACKFILL} if self.handed_over else set())) - self.counted.keys()
+
+    @property
     def strangeness(self) -> str | None:
         """What should not be there, or is missing beside the answer."""
         if self.lane is None:
             return "a result to what is no job" if self.answers else None
-        lanes = {self.lane} | ({Lane.BACKFILL} if self.handed_over else set())
-        if self.answers and (uncounted := lanes - set(self.counted)):
+        if uncounted := self.uncounted:
             return f"answered, but not in the account: {', '.join(sorted(uncounted))}"
         return None
 
@@ -183,12 +189,13 @@ class Books:
 
     @property
     def open(self) -> int:
-        """How many records have no answer yet, or are not known to be accepted."""
+        """How many records lack an answer or its line in the account, or are not known to be accepted."""
         with self._lock:
-            return sum(
-                case.accepted is None or (case.accepted and case.lacks(hand_over=self._hand_over) is not None)
-                for case in self._cases.values()
-            )
+            return sum(case.accepted is not False and self._is_open(case) for case in self._cases.values())
+
+    def _is_open(self, case: Case) -> bool:
+        unanswered = case.accepted is None or case.lacks(hand_over=self._hand_over) is not None
+        return unanswered or bool(case.uncounted)
 
     def answers_to(self, job_id: str) -> list[Answer]:
         """Return what a job was answered, once all of it has come; nothing before."""
@@ -336,7 +343,7 @@ class Checker:
             self._producer.flush(timeout=STORED_WITHIN_S)
 
     def verdict(self, *, within_s: float = 60.0) -> Verdict:
-        """Read until every record is answered and committed, or time is up; return what was found."""
+        """Read until every record is answered, accounted for and committed, or time is up; return what was found."""
         self._producer.flush(timeout=STORED_WITHIN_S)
         give_up_s = time.monotonic() + within_s
         while time.monotonic() < give_up_s:

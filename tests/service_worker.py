@@ -82,7 +82,7 @@ async def _work(options: argparse.Namespace) -> None:
     )
     bus, topics = KafkaBus(KafkaConnection(options.bootstrap)), Topics(options.prefix)
     async with _real_analyst_with_a_broken_llm() if options.broken_llm else nullcontext(scripted_analyst) as analyst:
-        worker = Worker(bus, topics, analyst, policy)
+        worker = Worker(bus, topics, analyst, policy, wall=lambda: time.time() + options.clock_ahead_s)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         await worker.run()
 
@@ -178,6 +178,7 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="hand nothing over to the backfill lane")
     parser.add_argument("--exactly-once", action="store_true", help="store answers and offsets in transactions")
     parser.add_argument("--worker-id", help="default: of its own")
+    parser.add_argument("--clock-ahead-s", type=float, default=0.0, help="by how much its wall clock is wrong")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     logging.getLogger("kafka").setLevel(logging.ERROR)
     asyncio.run(_work(parser.parse_args()))

@@ -1,8 +1,10 @@
 """What the service needs of a message bus. ``kafka.py`` is the real one; ``memory.py`` is for tests of the policy."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
+
+from pipeline.bus.errors import BusError
 
 Headers = tuple[tuple[str, bytes], ...]
 """In the order they came; names may repeat."""
@@ -19,7 +21,8 @@ class Partition(NamedTuple):
 class Record:
     """One message as it lies on the bus. Everything in it is hostile until checked. ``timestamp_ms``: since 1970.
 
-    ``damaged``: its bytes could not be read, so nothing is known of it but where it lies.
+    ``damaged``: its bytes could not be read, so nothing is known of it but where it lies. ``came_after_s``: when
+    (``time.monotonic``) its partition was seen to end before it; None when that is not known.
     """
 
     partition: Partition
@@ -29,6 +32,7 @@ class Record:
     headers: Headers
     timestamp_ms: int
     damaged: bool = False
+    came_after_s: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,7 @@ class Consumer(Protocol):
     def confirmed_s(self) -> float:
         """When (``time.monotonic``) the question was sent that the group last answered with: you belong to us.
 
-        Minus infinity before the first. As of the last ``poll``.
+        Minus infinity until it has taken this member in for the first time. As of the last ``poll``.
         """
         ...
 
@@ -165,6 +169,13 @@ class Reader(Protocol):
 
 class Producer(Protocol):
     """Sends messages. Thread-safe."""
+
+    def prepare(self, topics: Sequence[str]) -> Mapping[str, BusError]:
+        """Find out where messages to ``topics`` go, so that the first ones need not wait for it.
+
+        Return what is wrong with those that nothing can be sent to just now: a topic that is missing may be created.
+        """
+        ...
 
     def send(self, message: Outgoing, acknowledged: Acknowledged | None = None) -> None:
         """Queue ``message``. Raises ``BusError`` when the queue is full or the message too large."""

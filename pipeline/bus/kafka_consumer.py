@@ -12,12 +12,14 @@ from typing import Any
 import kafka
 from kafka import errors
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.future import Future
 from kafka.structs import MemberState, OffsetAndMetadata, TopicPartition
 
 from pipeline.bus.base import Membership, Offsets, Partition, Position, Rebalancing, Record
+from pipeline.bus.ends import PartitionEnds
 from pipeline.bus.kafka_connection import KafkaConnection, bus_errors
+from pipeline.bus.kafka_ends import note_ends
+from pipeline.bus.kafka_sharing import TopicwiseAssignor
 from pipeline.bus.topics import MAX_MESSAGE_BYTES
 
 log = logging.getLogger(__name__)
@@ -51,8 +53,8 @@ LOOK_UP_TIMEOUT_MS = 2_000
 class KafkaConsumer:
     """``Consumer`` over Apache Kafka.
 
-    Partitions are shared out by the cooperative-sticky strategy: who keeps a partition keeps it through a rebalance,
-    with its jobs under way. The eager strategies would take all partitions from everyone each time.
+    Partitions are shared out topic by topic, by a cooperative strategy (``sharing.py``): who keeps a partition keeps it
+    through a rebalance, with its jobs under way. The eager ones would take all partitions from everyone each time.
     Only committed transactions are read.
     """
 
@@ -63,6 +65,7 @@ class KafkaConsumer:
         self._woken = threading.Event()
         self._damage: tuple[Partition, int] | None = None
         self._beside: ThreadPoolExecutor | None = None
+        self._ends = PartitionEnds()
         self.confirmed_s = -math.inf
         """When the heartbeat or the joining was begun that the group has answered last."""
         with bus_errors("could not connect to Kafka", connection):
@@ -70,7 +73,7 @@ class KafkaConsumer:
                 **connection.options(),
                 group_id=group_id,
                 client_id=client_id,
-                partition_assignment_strategy=[CooperativeStickyAssignor],
+                partition_assignment_strategy=[TopicwiseAssignor],
                 enable_auto_commit=False,
                 auto_offset_reset="latest" if from_end else "earliest",
                 isolation_level="read_committed",
@@ -83,6 +86,7 @@ class KafkaConsumer:
                 max_poll_records=MAX_POLL_RECORDS,
                 metrics_enabled=False,  # ours are elsewhere; these would cost CPU a record
             )
+        note_ends(self._kafka._fetcher, self._ends)  # noqa: SLF001  (there is no public way)
 
     def subscribe(self, topics: Sequence[str], rebalancing: Rebalancing) -> None:
         """Join the group: from now on ``poll`` back to back, or a rebalance may never end."""
@@ -100,9 +104,9 @@ class KafkaConsumer:
         while True:
             left_s = max(0.0, ends_s - time.monotonic())
             with bus_errors("could not read from Kafka", self._connection):
-                asked_s, joining = time.monotonic(), self._is_joining()
+                asked_s, before = time.monotonic(), self._state
                 records = self._poll_once(self._slice_s(left_s))
-            self._note_confirmation(asked_s, joining=joining)
+            self._note_confirmation(asked_s, before)
             if records or left_s == 0 or self._woken.is_set():
                 self._woken.clear()
                 return records
@@ -112,7 +116,11 @@ class KafkaConsumer:
             batches = self._kafka.poll(timeout_ms=1000 * timeout_s)
         except errors.CorruptRecordError as error:
             return self._past_damage(error)
-        return [record_of(raw) for batch in batches.values() for raw in batch]
+        return [self._dated(raw) for batch in batches.values() for raw in batch]
+
+    def _dated(self, raw: Any) -> Record:
+        partition = Partition(raw.topic, raw.partition)
+        return record_of(raw, came_after_s=self._ends.came_after_s(partition, raw.offset))
 
     def _past_damage(self, error: errors.CorruptRecordError) -> list[Record]:
         """Step over a record that kafka-python cannot read, such as one with a header whose name is no UTF-8.
@@ -135,18 +143,23 @@ class KafkaConsumer:
         self._damage = partition, offset + 1
         return [Record(partition, offset, key=None, value=None, headers=(), timestamp_ms=-1, damaged=True)]
 
-    def _is_joining(self) -> bool:
-        return bool(self._kafka.group_metadata().state == MemberState.REBALANCING)
+    @property
+    def _state(self) -> str:
+        """One of kafka-python's ``MemberState``."""
+        return str(self._kafka.group_metadata().state)
 
-    def _note_confirmation(self, asked_s: float, *, joining: bool) -> None:
+    def _note_confirmation(self, asked_s: float, before: str) -> None:
+        """Take note of what a poll has brought that was begun at ``asked_s``, in the state ``before``."""
         heartbeat = self._kafka._coordinator.heartbeat  # noqa: SLF001  (nowhere else is it told)
-        if joining:  # the group waits for those who are joining: they send no heartbeats
+        taken_in = before != MemberState.STABLE and self._state == MemberState.STABLE
+        waited_for = before == MemberState.REBALANCING and math.isfinite(self.confirmed_s)
+        if taken_in or waited_for:  # the group waits for those who are joining anew: they send no heartbeats
             self.confirmed_s = max(self.confirmed_s, asked_s)
         elif heartbeat.last_receive >= heartbeat.last_send:
             self.confirmed_s = max(self.confirmed_s, heartbeat.last_send)
 
     def _slice_s(self, left_s: float) -> float:
-        if not self._is_joining():
+        if self._state != MemberState.REBALANCING:
             return min(SLICE_S, left_s)
         # kafka-python forgets a rebalance that new metadata began when a poll ends in its middle: it would then wait
         # for ever, at full load. Asked to rejoin, it takes up the one under way.
@@ -268,7 +281,7 @@ def kafka_offsets(offsets: Offsets) -> dict[Any, Any]:
     }
 
 
-def record_of(raw: Any) -> Record:
+def record_of(raw: Any, *, came_after_s: float | None = None) -> Record:
     """Return kafka-python's record as ours."""
     return Record(
         partition=Partition(raw.topic, raw.partition),
@@ -277,4 +290,5 @@ def record_of(raw: Any) -> Record:
         value=raw.value,
         headers=tuple((name, value or b"") for name, value in raw.headers or ()),
         timestamp_ms=raw.timestamp,
+        came_after_s=came_after_s,
     )

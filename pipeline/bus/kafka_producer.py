@@ -2,7 +2,8 @@
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -53,8 +54,27 @@ class KafkaProducer:
                 **options,
             )
 
+    def prepare(self, topics: Sequence[str]) -> Mapping[str, BusError]:
+        """Find out where messages go. Takes ``METADATA_TIMEOUT_MS`` when the broker knows nothing of one of them."""
+        with ThreadPoolExecutor(len(topics) or 1, thread_name_prefix="prepare") as threads:
+            found = dict(zip(topics, threads.map(self._trouble, topics), strict=True))
+        return {topic: error for topic, error in found.items() if error is not None}
+
+    def _trouble(self, topic: str) -> BusError | None:
+        """Return why nothing can be sent to ``topic``."""
+        doing = f"could not prepare sending to {topic}"
+        try:
+            with bus_errors(doing, self._connection):
+                self._kafka.partitions_for(topic)
+        except BusError as error:
+            if isinstance(error.__cause__, errors.KafkaTimeoutError):
+                where = self._connection.bootstrap
+                return BusError(f"{doing} ({where}): there is no such topic, or no broker to ask", retryable=True)
+            return error
+        return None
+
     def send(self, message: Outgoing, acknowledged: Acknowledged | None = None) -> None:
-        """Queue ``message``. Waits for the broker the first time that a topic is used, never after that."""
+        """Queue ``message``. Waits for the broker the first time that a topic is used and was not prepared."""
         size_bytes = len(message.value or b"") + len(message.key or b"")
         if size_bytes > MAX_MESSAGE_BYTES:  # the queue may have no room for it, ever
             raise BusError(f"could not send to {message.topic}: it is larger than the broker takes", retryable=False)

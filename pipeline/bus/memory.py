@@ -10,6 +10,7 @@ import time
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from pipeline.bus.base import (
@@ -22,6 +23,7 @@ from pipeline.bus.base import (
     Rebalancing,
     Record,
 )
+from pipeline.bus.ends import PartitionEnds
 from pipeline.bus.errors import BusError, Fenced, StaleMember
 from pipeline.bus.memory_group import MemoryGroup
 from pipeline.bus.topics import MAX_MESSAGE_BYTES
@@ -164,6 +166,7 @@ class MemoryConsumer:
         self._rebalancing: Rebalancing | None = None
         self._positions: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
+        self._ends = PartitionEnds()
         self._woken = False
         self._closed = False
         self.confirmed_s = -math.inf
@@ -200,7 +203,8 @@ class MemoryConsumer:
         for partition in self._positions.keys() - self._paused:
             found = self._bus.read(partition, self._positions[partition], MAX_POLL_RECORDS - len(records))
             self._positions[partition] += len(found)
-            records += found
+            records += [replace(r, came_after_s=self._ends.came_after_s(partition, r.offset)) for r in found]
+            self._ends.note(partition, self._bus.end(partition), seen_s=time.monotonic())
         return records
 
     def _hear_of_rebalances(self) -> None:
@@ -332,6 +336,11 @@ class MemoryProducer:
             self._bus.append([message])
         if acknowledged is not None:
             acknowledged(error)
+
+    def prepare(self, topics: Sequence[str]) -> Mapping[str, BusError]:
+        """Return errors for the topics that there are not."""
+        known = {partition.topic for partition in self._bus.partitions}
+        return {t: BusError(f"there is no topic {t}", retryable=True) for t in topics if t not in known}
 
     def _check(self, message: Outgoing) -> None:
         if self._closed:

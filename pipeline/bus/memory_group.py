@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from pipeline.bus.base import Membership, Partition, Position
 from pipeline.bus.errors import StaleMember
+from pipeline.bus.sharing import shares
 
 
 class MemoryGroup:
@@ -41,15 +42,7 @@ class MemoryGroup:
     def share_out(self, partitions: Collection[Partition]) -> None:
         """Give every member its share of ``partitions``, moving as few as possible."""
         self._generation += 1
-        members = sorted(self._topics)
-        target: dict[str, set[Partition]] = {member: set() for member in members}
-        for partition in sorted(partitions):
-            takers = [member for member in members if partition.topic in self._topics[member]]
-            if takers:
-                quota = -(-len([p for p in partitions if p.topic in self._topics[takers[0]]]) // len(takers))
-                owner = next((m for m in takers if partition in self._owned[m] and len(target[m]) < quota), None)
-                target[owner or min(takers, key=lambda member: len(target[member]))].add(partition)
-        self._target = target
+        self._target = shares(partitions, subscribed=self._topics, owned=self._owned)
 
     def assign(self, target: dict[str, set[Partition]]) -> None:
         """Share out as a test wants it."""

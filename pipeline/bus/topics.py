@@ -54,6 +54,11 @@ class Topics:
         """One line a job: in time or not, and what was late."""
         return f"{self.prefix}video.sla"
 
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Those that workers write to."""
+        return (self.results, self.dead_letters, self.sla, self.backfill)
+
     def of_lane(self, lane: Lane) -> str:
         """Return where the jobs of ``lane`` go."""
         return {Lane.REALTIME: self.realtime, Lane.BACKFILL: self.backfill}[lane]

@@ -83,15 +83,13 @@ class IngestedJob:
     skew_s: float
 
 
-def job_from_record(
-    record: Record, *, lane: Lane, clocks: IngestClocks, empty_for_s: float | None = None
-) -> IngestedJob:
+def job_from_record(record: Record, *, lane: Lane, clocks: IngestClocks) -> IngestedJob:
     """Read the job and start its clock, at the record's timestamp. Raises ``BadMessage``.
 
     The topic says the lane, whatever the message says. A backfill job has a deadline only when its message names one.
-    ``empty_for_s``: see ``ClockSkew.arrival``.
     """
     read_s = clocks.monotonic()
+    empty_for_s = None if record.came_after_s is None else read_s - record.came_after_s
     arrival = clocks.skew.arrival(record.timestamp_ms, now_s=clocks.wall(), empty_for_s=empty_for_s)
     if record.damaged:
         raise BadMessage(Poison.DAMAGED, "the record itself cannot be read")

@@ -2,6 +2,7 @@
 
 from pipeline.analyze import Analyzer
 from pipeline.fetch.fetcher import Fetcher
+from pipeline.service.admission import Prospect
 from pipeline.service.letters import unanswered
 from schemas.deadline import Deadline
 from schemas.errors import ErrorCode, MediaError
@@ -28,3 +29,15 @@ class ClipAnalyst:
             late = error.code is ErrorCode.FETCH_TIMED_OUT
             return unanswered(job, ResultStatus.EXPIRED if late else ResultStatus.REJECTED, error)
         return analysis.result
+
+    def prospect(self) -> Prospect:
+        """Return what the analyses under way still take, and what one more would."""
+        workshop = self._analyzer.workshop
+        load = workshop.load
+        return Prospect(
+            cores=workshop.slots.count,
+            begun=load.jobs,
+            left_s=load.left_ms(self._analyzer.clock()) / 1e3,
+            work_s=load.work_ms / 1e3,
+            span_s=load.span_ms / 1e3,
+        )

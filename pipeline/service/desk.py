@@ -22,6 +22,7 @@ from pipeline.service.letters import (
 )
 from pipeline.service.outbox import Parcel
 from pipeline.service.post import Post
+from pipeline.service.posting import PostingTime
 from schemas.deadline import Clock
 from schemas.errors import DeadlineExceeded, ErrorCode, Overloaded, StageError
 from schemas.job import Lane
@@ -40,6 +41,7 @@ class Desk:
         self._outbox = post
         self._sender = sender
         self._hand_over = hand_over
+        self.posting = PostingTime()
         self.counts: Counter[tuple[Lane, ResultStatus]] = Counter()
         self.dead_letters = 0
         self.late = 0
@@ -93,7 +95,15 @@ class Desk:
             result_letter(self._sender, order.ingested, result),
         ]
         messages = [with_origin(letter, order.record) for letter in letters]
-        self._outbox.put(Parcel(order.claim, messages, undeliverable=partial(self._instead, order)))
+        put_s = self._clock()
+        self._outbox.put(
+            Parcel(
+                order.claim,
+                messages,
+                undeliverable=partial(self._instead, order),
+                stored=lambda: self.posting.observe(self._clock() - put_s),
+            )
+        )
 
     def _instead(self, order: Order, message: Outgoing, error: BusError) -> list[Outgoing]:
         """Return what is sent instead of a result that the bus refuses: a short one. Nothing stands for the others."""

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pipeline.bus.base import Record
 from pipeline.ingest.message import IngestedJob
-from pipeline.service.admission import DoorPolicy, Verdict
+from pipeline.service.admission import Prospect, Verdict, judge
 from pipeline.service.lanes import LaneQueue
 from pipeline.service.ledger import Claim
 from schemas.deadline import Clock, Deadline
@@ -49,6 +49,10 @@ class Analyst(Protocol):
 
     async def __call__(self, job: VideoJob, *, deadline: Deadline) -> FusedResult:
         """Return the result by ``deadline``. Bad clips and lateness are results, too."""
+        ...
+
+    def prospect(self) -> Prospect:
+        """Return what the jobs under way with a deadline still take, and what one more would."""
         ...
 
 
@@ -89,22 +93,24 @@ class Dispatcher:
         outcomes: Outcomes,
         *,
         places: Places,
-        door: DoorPolicy,
+        least_s: float,
         still_ours: Callable[[Claim], bool],
-        spare_s: float,
+        spare_s: Callable[[], float],
         clock: Clock,
     ) -> None:
-        """``spare_s``: before its deadline, when an order that still waits is told that it has expired."""
+        """``least_s``: what the cheapest answer takes; ``spare_s``: what sending one takes, from its deadline."""
         self._analyst = analyst
         self._outcomes = outcomes
         self._places = places
-        self._door = door
+        self._least_s = least_s
         self._still_ours = still_ours
         self._spare_s = spare_s
         self._clock = clock
         self._queue: LaneQueue[Order] = LaneQueue()
         self._running: dict[asyncio.Task[None], Order] = {}
         self._draining = False
+        self._concluded = 0
+        """Realtime orders in the queue that were answered there."""
 
     def waiting(self, lane: Lane) -> int:
         """Orders of ``lane`` without a place. Those that have expired may still be counted for a moment."""
@@ -143,19 +149,27 @@ class Dispatcher:
     def _judge(self, order: Order) -> Verdict:
         if order.job.lane is Lane.BACKFILL or order.deadline.at_s == float("inf"):
             return Verdict(admitted=True, wait_s=0.0)
-        realtime = sum(running.job.lane is Lane.REALTIME for running in self._running.values())
-        return self._door.judge(
-            ahead=self._queue.waiting(Lane.REALTIME), running=realtime, remaining_s=order.deadline.remaining()
+        running = sum(running.job.lane is Lane.REALTIME for running in self._running.values())
+        return judge(
+            self._analyst.prospect(),
+            under_way=running + self._queue.waiting(Lane.REALTIME) - self._concluded,
+            remaining_s=self._due(order).remaining(),
+            least_s=self._least_s,
         )
+
+    def _due(self, order: Order) -> Deadline:
+        """Return when its answer must be ready, for the bus to have it by the deadline."""
+        return order.deadline.reserve(self._spare_s())
 
     def _set_alarm(self, order: Order) -> None:
         if order.deadline.at_s != float("inf"):
             loop = asyncio.get_running_loop()
-            order.alarm = loop.call_later(order.deadline.reserve(self._spare_s).remaining(), self._too_late, order)
+            order.alarm = loop.call_later(self._due(order).remaining(), self._too_late, order)
 
     def _too_late(self, order: Order) -> None:
         if order.begun_s is None:
             order.concluded = True  # whoever takes it out of the queue passes over it
+            self._concluded += order.job.lane is Lane.REALTIME
             if self._still_ours(order.claim):
                 self._outcomes.expired(order)
 
@@ -163,6 +177,7 @@ class Dispatcher:
         while (order := self._next()) is not None:
             if order.alarm is not None:
                 order.alarm.cancel()
+            self._concluded -= order.concluded and order.job.lane is Lane.REALTIME
             if order.concluded or not self._still_ours(order.claim):
                 continue
             order.begun_s = self._clock()
@@ -180,14 +195,12 @@ class Dispatcher:
 
     async def _run(self, order: Order) -> None:
         try:
-            result = await self._analyst(order.job, deadline=order.deadline)
+            result = await self._analyst(order.job, deadline=self._due(order))
         except Exception as error:  # a bug: the order must end all the same
             log.exception("job %s broke", order.job.job_id)
             if self._still_ours(order.claim):
                 self._outcomes.broken(order, error)
             return
-        if order.job.lane is Lane.REALTIME and order.begun_s is not None:
-            self._door.learn(self._clock() - order.begun_s)
         if self._still_ours(order.claim):
             self._outcomes.answered(order, result)
 

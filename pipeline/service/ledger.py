@@ -5,6 +5,7 @@ came back is another *term*: what was begun in an earlier one can no longer be s
 answered it meanwhile.
 """
 
+import math
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -96,6 +97,12 @@ class Ledger:
         """Note that this worker was a member of the group at ``at_s``."""
         with self._lock:
             self._confirmed_s = at_s
+
+    @property
+    def joined(self) -> bool:
+        """Whether the group has ever told that this worker belongs to it, with partitions or without."""
+        with self._lock:
+            return self._confirmed_s is not None and math.isfinite(self._confirmed_s)
 
     @property
     def certain(self) -> bool:

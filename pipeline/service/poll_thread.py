@@ -9,6 +9,7 @@ from pipeline.bus.base import Consumer, Offsets, Partition, Record
 from pipeline.bus.errors import BusError
 from pipeline.service.ledger import Ledger
 from pipeline.service.takeover import Takeover
+from pipeline.service.tally import Tally
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +25,12 @@ REVOKE_WAIT_S = 0.8
 BACKOFF_S = 0.5
 """Between polls while the broker is away."""
 
+MOST_UNTAKEN = 1_000
+"""Records that may lie between this thread and the event loop, give or take those of one poll. A loop that takes none
+is stuck: what it is not given, others can answer, or this worker when it goes on."""
+
 HandOver = Callable[[Sequence[Record]], None]
-"""Takes records on the event loop's side. Called on the poll thread; must not block."""
+"""Gives records to the event loop, which then says that they are ``taken``. Called on the poll thread; never blocks."""
 
 Died = Callable[[BusError | None], None]
 """Told once when the thread has ended, with why, if not because it was asked to."""
@@ -59,6 +64,8 @@ class PollThread:
         self._commits = commits
         self._held: frozenset[str] = frozenset()
         self._paused: frozenset[Partition] = frozenset()
+        self._untaken = Tally()
+        self._is_behind = False
         self._stopping = threading.Event()
         self._committed_s = time.monotonic()
         self.last_poll_s = time.monotonic()
@@ -68,6 +75,15 @@ class PollThread:
     def start(self) -> None:
         """Join the group."""
         self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def taken(self, count: int) -> None:
+        """Hear, on any thread, that the event loop has taken ``count`` of the records that were handed over."""
+        self._untaken.add(-count)
 
     def hold(self, topics: frozenset[str]) -> None:
         """Let nothing come from ``topics`` (those, and no others) until told otherwise."""
@@ -137,6 +153,7 @@ class PollThread:
             self.last_poll_s = time.monotonic()
             self._ledger.confirm(self._consumer.confirmed_s)
         if records:
+            self._untaken.add(len(records))
             self._hand_over(records)
         if time.monotonic() - self._committed_s >= COMMIT_EVERY_S:
             self._commit()
@@ -145,12 +162,21 @@ class PollThread:
         ours = self._ledger.partitions
         held = self._held
         sought = self._ledger.sought
-        wanted = frozenset(partition for partition in ours if partition.topic in held or partition in sought)
+        behind = self._loop_is_behind()
+        wanted = frozenset(at for at in ours if behind or at.topic in held or at in sought)
         if more := wanted - self._paused:
             self._consumer.pause(sorted(more))
         if fewer := self._paused - wanted:
             self._consumer.resume(sorted(fewer))
         self._paused = wanted
+
+    def _loop_is_behind(self) -> bool:
+        """Whether the event loop was given so much that nothing more may come until it has taken all of it."""
+        untaken = self._untaken.count
+        was_behind, self._is_behind = self._is_behind, untaken > 0 if self._is_behind else untaken >= MOST_UNTAKEN
+        if self._is_behind and not was_behind:
+            log.warning("the event loop does not take its records: %d are waiting", untaken)
+        return self._is_behind
 
     def _committed(self, partitions: Sequence[Partition]) -> Offsets:
         """Return where the group is: without that, nobody knows which of the records that come are answered already."""

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from pipeline.bus.base import Bus, Consumer, Record
+from pipeline.bus.base import Bus, Consumer, Producer, Record, TransactionalProducer
 from pipeline.bus.errors import BusError
 from pipeline.bus.topics import Topics
 from pipeline.ingest.clock_skew import ClockSkew
-from pipeline.ingest.message import IngestClocks
-from pipeline.service.admission import DoorPolicy
+from pipeline.ingest.message import IngestClocks, WallClock
 from pipeline.service.answered import AnsweredSearch
 from pipeline.service.desk import Desk
 from pipeline.service.dispatcher import Analyst, Dispatcher, Places
@@ -36,6 +35,7 @@ from pipeline.service.transactions import TransactionalOutbox
 from schemas.job import Lane
 
 T = TypeVar("T")
+AnyProducer = TypeVar("AnyProducer", bound=Producer)
 
 Disconnect = Callable[[], None]
 """Closes what was opened, at the very end. Blocks."""
@@ -53,7 +53,7 @@ LEAVE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class WorkerPolicy:
-    """How one worker works. ``least_s``: what the cheapest useful answer takes; ``spare_s``: to send an answer.
+    """How one worker works. ``least_s``: what the cheapest useful answer takes.
 
     ``exactly_once``: answers and offsets in transactions. Two workers with one ``worker_id`` exclude each other then.
     """
@@ -63,22 +63,22 @@ class WorkerPolicy:
     places: Places
     hand_over: bool = True
     least_s: float = 0.12
-    spare_s: float = 0.02
     exactly_once: bool = False
 
 
 class Worker:
     """A member of the group. ``run`` once."""
 
-    def __init__(self, bus: Bus, topics: Topics, analyst: Analyst, policy: WorkerPolicy) -> None:
+    def __init__(
+        self, bus: Bus, topics: Topics, analyst: Analyst, policy: WorkerPolicy, *, wall: WallClock = time.time
+    ) -> None:
         self._bus = bus
         self._topics = topics
         self._policy = policy
         self._analyst = analyst
+        self._wall = wall
         self.ledger = Ledger()
         self.skew = ClockSkew()
-        self.ready = False
-        """Whether it belongs to the group and can answer."""
         self.desk: Desk | None = None
         self.dispatcher: Dispatcher | None = None
         self.intake: Intake | None = None
@@ -90,6 +90,12 @@ class Worker:
     def stop(self) -> None:
         """Drain and end. Only on the event loop."""
         self._stop.set()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it belongs to the group, with partitions or without, can answer, and has not been told to end."""
+        alive = self._poller is not None and self._poller.alive
+        return alive and self.ledger.joined and not self._stop.is_set()
 
     @property
     def silent_s(self) -> float:
@@ -105,15 +111,15 @@ class Worker:
             outbox, disconnect = await asyncio.to_thread(self._exactly_once, consumer, _on(loop, self._died))
         else:
             outbox, disconnect = await asyncio.to_thread(self._at_least_once)
-        sender = Sender(policy.worker_id, self._topics, time.time)
+        sender = Sender(policy.worker_id, self._topics, self._wall)
         self.desk = desk = Desk(outbox, sender, hand_over=policy.hand_over, clock=time.monotonic)
         self.dispatcher = dispatcher = Dispatcher(
             self._analyst,
             desk,
             places=policy.places,
-            door=DoorPolicy(places=policy.places.total, least_s=policy.least_s),
+            least_s=policy.least_s,
             still_ours=self.ledger.holds,
-            spare_s=policy.spare_s,
+            spare_s=lambda: desk.posting.reserve_s,
             clock=time.monotonic,
         )
         poller = PollThread(
@@ -125,15 +131,15 @@ class Worker:
             takeover=self.takeover,
             commits=not policy.exactly_once,
         )
-        clocks = IngestClocks(time.time, time.monotonic, self.skew)
+        clocks = IngestClocks(self._wall, time.monotonic, self.skew)
         self.intake = Intake(self.ledger, dispatcher, desk, topics=self._topics, clocks=clocks, hold=poller.hold)
+        self._poller = poller
         outbox.start()
         poller.start()
-        self._poller, self.ready = poller, True
         try:
             await self._balance_until_stopped(self.intake)
         finally:
-            self.ready = False
+            self._stop.set()
             await asyncio.shield(self._wind_up(poller, dispatcher, outbox))
             await asyncio.to_thread(disconnect)
         if self._failure is not None:
@@ -144,12 +150,16 @@ class Worker:
         loop.call_soon_threadsafe(partial(self._take, records, as_of=self.ledger.term))
 
     def _take(self, records: Sequence[Record], *, as_of: int) -> None:
-        if self.intake is not None and not self._stop.is_set():  # at the end others read them again
-            self.intake.take(records, as_of=as_of)
+        try:
+            if self.intake is not None and not self._stop.is_set():  # at the end others read them again
+                self.intake.take(records, as_of=as_of)
+        finally:
+            if self._poller is not None:
+                self._poller.taken(len(records))
 
     def _at_least_once(self) -> tuple[Post, Disconnect]:
         """Wait for the broker. What a crash may let store twice is looked for when partitions are taken over."""
-        producer = self._bus.producer(client_id=self._policy.worker_id)
+        producer = self._prepared(self._bus.producer(client_id=self._policy.worker_id))
         reader = self._bus.reader(client_id=self._policy.worker_id)
         self.takeover = takeover = Takeover(AnsweredSearch(reader, self._topics), self.ledger)
 
@@ -161,12 +171,19 @@ class Worker:
 
     def _exactly_once(self, consumer: Consumer, died: Callable[[BusError], None]) -> tuple[Post, Disconnect]:
         """Wait for the broker, and until what a predecessor has left there is ended."""
-        policy = self._policy
-        open_producer = partial(
-            self._bus.transactional_producer, transactional_id=f"{policy.group_id}.{policy.worker_id}"
-        )
+        transactional_id = f"{self._policy.group_id}.{self._policy.worker_id}"
+
+        def open_producer() -> TransactionalProducer:
+            return self._prepared(self._bus.transactional_producer(transactional_id=transactional_id))
+
         outbox = TransactionalOutbox(open_producer, consumer, self.ledger, died=died)
         return outbox, outbox.disconnect
+
+    def _prepared(self, producer: AnyProducer) -> AnyProducer:
+        """Have the first answers go out as fast as all others. A topic that is missing may be created yet."""
+        for error in producer.prepare(self._topics.written).values():
+            log.warning("answers may have to wait: %s", error)
+        return producer
 
     def _died(self, reason: BusError | None) -> None:
         self._failure = self._failure or reason

@@ -178,6 +178,80 @@ def test_polling_an_idle_topic_takes_its_time_and_brings_nothing(join):
     assert time.monotonic() - begun_s >= 0.15
 
 
+def idle(consumer: Consumer) -> None:
+    """Poll until every partition has been looked into while nothing was in it."""
+    assert nothing_comes(consumer)
+
+
+def test_a_record_is_known_to_be_no_older_than_the_last_look_into_its_partition(topics, producer, join):
+    consumer, heard = join()
+    poll_until(lambda: heard.held == whole(topics[0]), consumer)
+    idle(consumer)
+    looked_s = time.monotonic()
+    idle(consumer)
+    sent_s = time.monotonic()
+    send(producer, topics[0], *"abcdef")
+    assert all(looked_s < record.came_after_s <= sent_s for record in poll_records(6, consumer))
+
+
+def test_of_records_that_were_there_before_it_is_not_known_how_old_they_are(topics, producer, join):
+    send(producer, topics[0], *map(str, range(300)))
+    records = poll_records(300, join()[0])
+    assert {record.came_after_s for record in records} == {None}
+
+
+def test_records_never_count_as_younger_than_they_are_when_they_gathered_during_a_pause(topics, producer, join):
+    consumer, heard = join()
+    poll_until(lambda: heard.held == whole(topics[0]), consumer)
+    idle(consumer)
+    consumer.pause(sorted(heard.held))
+    assert nothing_comes(consumer)
+    sent_s = time.monotonic()
+    send(producer, topics[0], *map(str, range(300)))
+    assert nothing_comes(consumer)
+    consumer.resume(sorted(heard.held))
+    records = poll_records(300, consumer)
+    assert all(record.came_after_s is not None and record.came_after_s <= sent_s for record in records)
+
+
+def test_the_next_member_does_not_take_what_it_finds_for_new(topics, producer, join):
+    first, heard = join()
+    poll_until(lambda: heard.held == whole(topics[0]), first)
+    idle(first)
+    send(producer, topics[0], *"abcdef")
+    first.close()
+    assert {record.came_after_s for record in poll_records(6, join()[0])} == {None}
+
+
+def test_a_member_is_confirmed_when_the_group_has_taken_it_in_and_not_before(topics, join):
+    first, heard = join()
+    assert first.confirmed_s == float("-inf")
+    poll_until(lambda: heard.held == whole(topics[0]), first)
+    assert time.monotonic() - first.confirmed_s < 5
+
+
+def test_a_member_without_partitions_is_confirmed_too(topics, join):
+    members = [join() for _ in range(3)]
+    with Backgrounds() as background:
+        for consumer, _ in members[1:]:
+            background.poll(consumer)
+        first, _ = members[0]
+        poll_until(lambda: all(consumer.confirmed_s > float("-inf") for consumer, _ in members), first)
+        poll_until(lambda: sum(len(heard.held) for _, heard in members) == 2, first)
+    assert min(len(heard.held) for _, heard in members) == 0
+
+
+def test_preparing_names_the_topics_that_are_missing_and_the_others_can_be_sent_to(topics, producer, join):
+    missing = f"{topics[0]}.missing"
+    trouble = producer.prepare([topics[0], missing, topics[1]])
+    assert list(trouble) == [missing]
+    assert trouble[missing].retryable
+    assert missing in str(trouble[missing])
+    assert producer.prepare(topics) == {}
+    send(producer, topics[0], "a")
+    assert values_of(poll_records(1, join()[0])) == ["a"]
+
+
 def test_an_acknowledgement_comes_once_when_the_message_is_stored(topics, producer):
     told: list[Exception | None] = []
     producer.send(message(topics[0]), told.append)
@@ -389,6 +463,17 @@ def test_a_transaction_shows_its_messages_and_offsets_together(topics, producer,
     assert values_of(poll_records(1, reads_results)) == ["answer"]
     assert consumer.committed([record.partition]) == offsets
     assert told == [None]
+
+
+def test_a_producer_of_transactions_can_be_prepared_outside_of_them(topics, join, transactional, reads_results):
+    consumer, heard = join()
+    poll_until(lambda: bool(heard.held), consumer)
+    writer = transactional()
+    assert writer.prepare(topics) == {}
+    writer.begin()
+    writer.send(message(topics[1], b"answer"))
+    writer.commit({}, member=consumer.membership(), timeout_s=PATIENCE_S)
+    assert values_of(poll_records(1, reads_results)) == ["answer"]
 
 
 def test_an_aborted_transaction_shows_nothing_and_the_next_one_works(topics, join, transactional, reads_results):

@@ -1,12 +1,14 @@
 """The bus in memory keeps what every bus promises, and does what tests tell it."""
 
+import time
+
 import pytest
 
 from pipeline.bus.base import Position
 from pipeline.bus.errors import BusError, StaleMember
 from pipeline.bus.memory import MemoryBus
 from tests.contract.bus_contract import *  # noqa: F403  (the contract's tests and fixtures)
-from tests.contract.bus_contract import message, poll_records, poll_until, send, whole
+from tests.contract.bus_contract import idle, message, poll_records, poll_until, send, whole
 
 
 @pytest.fixture
@@ -88,3 +90,15 @@ def test_records_that_were_read_but_not_committed_come_again_after_an_eviction(b
     bus.evict(consumer)
     again = poll_records(1, consumer)
     assert second in again
+
+
+def test_records_that_come_again_after_an_eviction_have_not_become_younger(bus, topics, producer, join):
+    consumer, heard = join()
+    poll_until(lambda: heard.held == whole(topics[0]), consumer)
+    idle(consumer)
+    sent_s = time.monotonic()
+    send(producer, topics[0], *"abcdef")
+    poll_records(6, consumer)
+    idle(consumer)
+    bus.evict(consumer)
+    assert all(record.came_after_s is None or record.came_after_s <= sent_s for record in poll_records(6, consumer))

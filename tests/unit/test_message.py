@@ -1,6 +1,7 @@
 """Every kind of bad message is told apart, and a good one becomes a job with its deadline."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +24,8 @@ from schemas.events import MAX_KEPT_BYTES, DeadLetter
 from schemas.job import Lane, Source, VideoJob
 
 NOW_S = 1_800_000_000.0
+READ_S = 100.0
+"""Of the monotonic clock."""
 
 
 def job(**changes: Any) -> dict[str, Any]:
@@ -50,7 +53,7 @@ def record(value: bytes | None = None, *, age_s: float = 0.0, headers: Headers =
 
 
 def clocks(skew: ClockSkew | None = None) -> IngestClocks:
-    return IngestClocks(wall=lambda: NOW_S, monotonic=lambda: 100.0, skew=skew or ClockSkew())
+    return IngestClocks(wall=lambda: NOW_S, monotonic=lambda: READ_S, skew=skew or ClockSkew())
 
 
 @pytest.mark.parametrize(
@@ -208,11 +211,19 @@ def test_realtime_without_a_deadline_may_be_asked_for() -> None:
 @pytest.mark.parametrize("minutes_ahead", [-5, 5])
 def test_a_clock_that_is_wrong_by_minutes_spoils_no_deadline(minutes_ahead: int) -> None:
     skew = ClockSkew()
-    wrong = record(age_s=-60.0 * minutes_ahead)
-    ingested = job_from_record(wrong, lane=Lane.REALTIME, clocks=clocks(skew), empty_for_s=0.02)
+    wrong = replace(record(age_s=-60.0 * minutes_ahead), came_after_s=READ_S - 0.02)
+    ingested = job_from_record(wrong, lane=Lane.REALTIME, clocks=clocks(skew))
     assert 0.47 < ingested.deadline.remaining() <= 0.5
     assert abs(ingested.skew_s) == pytest.approx(300, abs=1)
     assert (skew.ahead, skew.behind) == ((1, 0) if minutes_ahead > 0 else (0, 1))
+
+
+@pytest.mark.parametrize("empty_for_s", [None, 61.0, 3600.0])
+def test_what_may_have_waited_for_long_is_as_old_as_its_timestamp_says(empty_for_s: float | None) -> None:
+    waited = replace(record(age_s=60.0), came_after_s=None if empty_for_s is None else READ_S - empty_for_s)
+    ingested = job_from_record(waited, lane=Lane.REALTIME, clocks=clocks())
+    assert ingested.deadline.expired
+    assert (ingested.age_s, ingested.skew_s) == (pytest.approx(60.0), 0.0)
 
 
 def test_the_senders_trace_goes_on() -> None:

@@ -52,7 +52,11 @@ class Story:
         result = unanswered(self._ingested.job, status, error)
         self._books.note(lying(result_letter(SENDER, self._ingested, result)))
         if counted:
-            self._books.note(lying(sla_letter(SENDER, self._ingested, result, ONCE)))
+            self.is_counted(status)
+
+    def is_counted(self, status: ResultStatus = ResultStatus.COMPLETE) -> None:
+        result = unanswered(self._ingested.job, status)
+        self._books.note(lying(sla_letter(SENDER, self._ingested, result, ONCE)))
 
     def is_handed_over(self) -> "Story":
         """Go on as the job of the backfill lane."""
@@ -139,6 +143,17 @@ def test_a_doubled_answer_does_not_make_up_for_one_that_is_lost(books: Books) ->
 def test_an_answer_that_is_not_in_the_account_is_found(books: Books) -> None:
     Story(books, job(1)).is_answered(ResultStatus.COMPLETE, counted=False)
     assert "not in the account: realtime" in str(books.verdict())
+
+
+def test_an_answer_is_waited_for_until_it_is_in_the_account_of_every_lane(books: Books) -> None:
+    story = Story(books, job(1))
+    story.is_answered(ResultStatus.REJECTED)
+    heir = story.is_handed_over()
+    heir.is_answered(ResultStatus.COMPLETE, counted=False)
+    assert books.open == 1
+    heir.is_counted()
+    assert books.open == 0
+    books.verdict().require_clean()
 
 
 def test_a_job_that_the_broker_refused_is_owed_nothing(books: Books) -> None:

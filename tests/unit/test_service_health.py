@@ -1,5 +1,7 @@
 """What orchestrators and Prometheus are told is what is so."""
 
+import asyncio
+import logging
 import re
 import time
 from collections.abc import AsyncIterator
@@ -11,7 +13,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.bus.base import Outgoing
+from pipeline.bus.errors import BusError
 from pipeline.bus.memory import MemoryBus
+from pipeline.service import poll_thread
 from pipeline.service.dispatcher import Places
 from pipeline.service.health import HANGS_S, health_server
 from pipeline.service.worker import Worker, WorkerPolicy
@@ -19,6 +23,7 @@ from schemas.job import Lane
 from schemas.result import ResultStatus
 from tests.unit.service_parts import TOPICS, answer_at_once, job, job_message, memory_bus, running, until
 
+PLACES = Places(total=2, backfill=1)
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "OPERATIONS.md").read_text("utf-8")
 
 
@@ -29,7 +34,7 @@ def bus() -> MemoryBus:
 
 @pytest.fixture
 def worker(bus: MemoryBus) -> Worker:
-    policy = WorkerPolicy(worker_id="w1", group_id="group", places=Places(total=2, backfill=1))
+    policy = WorkerPolicy(worker_id="w1", group_id="group", places=PLACES)
     return Worker(bus, TOPICS, answer_at_once, policy)
 
 
@@ -70,16 +75,52 @@ def metric(name: str, *labels: str) -> tuple[str, frozenset[str]]:
 async def test_a_worker_is_alive_at_once_and_ready_only_while_it_takes_jobs(worker):
     async with asking(worker) as ask:
         assert (await ask.status("/livez"), await ask.status("/readyz")) == (200, 503)
-        task = await running(worker.run(), lambda: bool(worker.ledger.partitions))
+        task = await running(worker.run(), lambda: worker.ready)
         assert (await ask.status("/livez"), await ask.status("/readyz")) == (200, 200)
         worker.stop()
         await task
         assert await ask.status("/readyz") == 503
 
 
+async def test_a_worker_is_not_ready_before_the_group_has_taken_it_in(bus, worker, monkeypatch):
+    monkeypatch.setattr(poll_thread, "BACKOFF_S", 0.001)
+    logging.getLogger(poll_thread.__name__).setLevel(logging.CRITICAL)
+    bus.fail_next("poll", BusError("away", retryable=True), times=10**6)
+    async with asking(worker) as ask:
+        task = await running(worker.run(), lambda: worker._poller is not None and worker._poller.alive)
+        await asyncio.sleep(0.02)
+        assert (await ask.status("/livez"), await ask.status("/readyz")) == (200, 503)
+        bus._failures.clear()
+        await until(lambda: worker.ready)
+        assert await ask.status("/readyz") == 200
+        worker.stop()
+        await task
+
+
+async def test_a_worker_too_many_is_ready_though_it_has_no_partition():
+    bus = memory_bus(partitions=1)
+    policies = [WorkerPolicy(worker_id=f"w{n}", group_id="group", places=PLACES) for n in range(3)]
+    workers = [Worker(bus, TOPICS, answer_at_once, policy) for policy in policies]
+    tasks = [await running(worker.run(), lambda worker=worker: worker.ready) for worker in workers]
+    assert min(len(worker.ledger.partitions) for worker in workers) == 0
+    for worker, task in zip(workers, tasks, strict=True):
+        worker.stop()
+        assert not worker.ready
+        await task
+
+
+async def test_a_worker_whose_poll_thread_has_ended_is_not_ready(worker):
+    task = await running(worker.run(), lambda: worker.ready)
+    worker._poller._stopping.set()
+    worker._poller._thread.join(5)
+    assert not worker.ready
+    worker.stop()
+    await task
+
+
 async def test_a_poll_thread_that_hangs_is_told(worker, monkeypatch):
     async with asking(worker) as ask:
-        task = await running(worker.run(), lambda: bool(worker.ledger.partitions))
+        task = await running(worker.run(), lambda: worker.ready)
         silent_s = HANGS_S + 1
         monkeypatch.setattr(Worker, "silent_s", property(lambda _: silent_s))
         assert (await ask.status("/livez"), await ask.status("/readyz")) == (503, 503)
@@ -91,7 +132,7 @@ async def test_a_poll_thread_that_hangs_is_told(worker, monkeypatch):
 
 async def test_silence_is_counted_from_the_last_poll(worker):
     assert worker.silent_s == 0
-    task = await running(worker.run(), lambda: bool(worker.ledger.partitions))
+    task = await running(worker.run(), lambda: worker.ready)
     worker._poller._stopping.set()
     worker._poller._thread.join(5)
     worker._poller.last_poll_s = time.monotonic() - 100
@@ -138,7 +179,7 @@ async def test_what_was_done_is_counted(bus, worker):
 
 async def test_every_lane_and_status_is_there_from_the_start_so_that_rates_can_be_taken(worker):
     async with asking(worker) as ask:
-        task = await running(worker.run(), lambda: bool(worker.ledger.partitions))
+        task = await running(worker.run(), lambda: worker.ready)
         found = await ask.metrics()
         worker.stop()
         await task
@@ -147,7 +188,7 @@ async def test_every_lane_and_status_is_there_from_the_start_so_that_rates_can_b
 
 async def test_the_operations_guide_lists_every_metric_and_no_other(worker):
     async with asking(worker) as ask:
-        task = await running(worker.run(), lambda: bool(worker.ledger.partitions))
+        task = await running(worker.run(), lambda: worker.ready)
         found = await ask.metrics()
         worker.stop()
         await task

@@ -1,5 +1,7 @@
 """Records become orders or dead letters, each once, and no more wait than can be looked after."""
 
+from dataclasses import replace
+
 import pytest
 
 from pipeline.bus.base import Partition, Position, Record
@@ -75,6 +77,13 @@ def test_a_record_becomes_an_order_with_its_deadline_from_the_records_timestamp(
     assert order.deadline.at_s == pytest.approx(READ_S - 0.2 + 0.5)
     assert entrance.ledger.holds(order.claim)
     assert (entrance.intake.read, entrance.intake.read_again) == (1, 0)
+
+
+def test_a_record_is_no_older_than_the_time_that_its_partition_was_seen_to_end_before_it(entrance):
+    entrance.take(replace(job_record("a", age_s=300.0), came_after_s=READ_S - 0.2))
+    [order] = entrance.dispatcher.offered
+    assert order.deadline.at_s == pytest.approx(READ_S - 0.2 + 0.5)
+    assert (order.ingested.age_s, order.ingested.skew_s) == (pytest.approx(0.2), pytest.approx(-299.8))
 
 
 def test_the_topic_says_the_lane(entrance):

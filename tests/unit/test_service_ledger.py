@@ -178,3 +178,13 @@ def test_many_threads_begin_settle_and_commit_and_nothing_is_counted_twice_or_fo
     assert ledger.open() == 0
     ledger.committed({P0: Position(0)})
     assert ledger.positions() == {P0: Position(records, "[]")}
+
+
+def test_a_worker_has_joined_once_the_group_has_said_so() -> None:
+    ledger = Ledger(clock=lambda: 100.0)
+    assert not ledger.joined
+    ledger.confirm(float("-inf"))
+    assert not ledger.joined
+    ledger.confirm(1.0)
+    assert ledger.joined
+    assert not ledger.certain, "long ago, though"

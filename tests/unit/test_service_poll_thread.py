@@ -29,12 +29,20 @@ class Member:
         self.ledger = Ledger()
         self.records: list[Record] = []
         self.died: list[BusError | None] = []
+        self.loop_runs = True
         self.thread = PollThread(
             self.consumer, self.ledger, topics=JOBS, hand_over=self.hand_over, died=self.died.append
         )
 
     def hand_over(self, records: Sequence[Record]) -> None:
         self.records += records
+        if self.loop_runs:
+            self.thread.taken(len(records))
+
+    def loop_goes_on(self) -> None:
+        """Take all that was handed over while the loop was stuck."""
+        self.loop_runs = True
+        self.thread.taken(len(self.records))
 
     def start(self, partitions: int = 4) -> "Member":
         self.thread.start()
@@ -238,6 +246,71 @@ def test_a_held_partition_that_was_lost_and_came_back_is_held_again(bus, member)
     send(bus)
     member.polls_once_more()
     assert member.records == []
+
+
+@pytest.fixture
+def stuck(bus: MemoryBus, member: Member, monkeypatch: pytest.MonkeyPatch) -> Member:
+    """One whose event loop takes nothing, and has been given as much as it may be."""
+    monkeypatch.setattr(module, "MOST_UNTAKEN", 20)
+    member.loop_runs = False
+    send(bus, 20)
+    member.start().come(20)
+    member.polls_once_more()
+    return member
+
+
+def test_a_loop_that_is_stuck_is_given_no_more_of_any_topic(bus, stuck):
+    send(bus, 1)
+    send(bus, 1, Lane.BACKFILL)
+    stuck.polls_once_more()
+    assert len(stuck.records) == 20
+
+
+def test_a_member_whose_loop_is_stuck_stays_in_the_group_and_commits(bus, stuck):
+    stuck.begin(stuck.records[0])()
+    wait_for(lambda: stuck.committed == {stuck.records[0].partition: 1})
+    stuck.polls_once_more()
+    assert bus.group("group").knows(stuck.consumer.member_id)
+    assert stuck.ledger.certain
+    assert len(stuck.ledger.partitions) == 4
+
+
+def test_a_loop_that_has_caught_up_gets_what_came_meanwhile_in_order(bus, stuck):
+    send(bus, 40)
+    stuck.polls_once_more()
+    stuck.loop_goes_on()
+    came = stuck.come(60)
+    assert [record.offset for record in came] == list(range(60))
+
+
+def test_a_loop_that_is_half_way_through_gets_nothing_yet(bus, stuck):
+    send(bus, 1)
+    stuck.thread.taken(19)
+    stuck.polls_once_more()
+    assert len(stuck.records) == 20
+    stuck.thread.taken(1)
+    stuck.come(21)
+
+
+def test_partitions_that_come_to_a_member_whose_loop_is_stuck_give_nothing_either(bus, stuck):
+    bus.evict(stuck.consumer)
+    wait_for(lambda: bus.group("group").knows(stuck.consumer.member_id))
+    stuck.polls_once_more()
+    assert len(stuck.ledger.partitions) == 4
+    before = len(stuck.records)  # the poll that brings a partition may bring its first records, too
+    send(bus, 50)
+    stuck.polls_once_more()
+    assert len(stuck.records) == before
+
+
+def test_what_a_topic_held_back_stays_held_when_the_loop_has_caught_up(bus, stuck):
+    stuck.thread.hold(frozenset([TOPICS.backfill]))
+    send(bus, 1, Lane.BACKFILL)
+    send(bus, 1)
+    stuck.loop_goes_on()
+    stuck.come(21)
+    stuck.polls_once_more()
+    assert {record.partition.topic for record in stuck.records} == {TOPICS.realtime}
 
 
 def test_polling_goes_on_when_the_broker_was_away(bus, member):

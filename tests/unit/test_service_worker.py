@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ import pytest
 
 from pipeline.bus.base import Outgoing, Partition
 from pipeline.bus.errors import BusError
-from pipeline.bus.memory import MemoryBus
+from pipeline.bus.memory import MAX_POLL_RECORDS, MemoryBus
 from pipeline.service import outbox, poll_thread, transactions
 from pipeline.service import worker as worker_module
 from pipeline.service.dispatcher import Analyst, Places
@@ -62,14 +63,21 @@ StartWorker = Callable[..., Worker]
 def worker_on(request: pytest.FixtureRequest) -> StartWorker:
     """Makes workers of one kind."""
 
-    def make(bus: MemoryBus, analyst: Analyst = answer_at_once, name: str = "w1", *, places: int = 4) -> Worker:
+    def make(
+        bus: MemoryBus,
+        analyst: Analyst = answer_at_once,
+        name: str = "w1",
+        *,
+        places: int = 4,
+        wall: Callable[[], float] = time.time,
+    ) -> Worker:
         policy = WorkerPolicy(
             worker_id=name,
             group_id="group",
             places=Places(total=places, backfill=1),
             exactly_once=request.param == "exactly once",
         )
-        return Worker(bus, TOPICS, analyst, policy)
+        return Worker(bus, TOPICS, analyst, policy, wall=wall)
 
     return make
 
@@ -92,6 +100,14 @@ def send(bus: MemoryBus, count: int, lane: Lane = Lane.REALTIME, budget_ms: int 
 
 def names(bus: MemoryBus) -> Counter[str]:
     return Counter(answer.job_id for answer in results(bus))
+
+
+def all_seen_empty(worker: Worker) -> bool:
+    """Whether the worker has looked into every partition while there was nothing in it."""
+    ends = worker._poller._consumer._ends
+    return bool(worker.ledger.partitions) and all(
+        ends.came_after_s(partition, 0) is not None for partition in worker.ledger.partitions
+    )
 
 
 def committed(bus: MemoryBus) -> dict[Partition, int]:
@@ -291,6 +307,38 @@ async def test_a_full_backfill_lane_is_held_back_while_realtime_comes_and_let_in
         free.set()
         await until(lambda: everything_is_committed(bus))
     assert names(bus) == Counter(asked.job_id for asked in (urgent, *waiting))
+
+
+async def test_a_stuck_loop_is_given_no_more_than_it_can_take_and_answers_all_later(bus, worker_on, monkeypatch):
+    monkeypatch.setattr(poll_thread, "MOST_UNTAKEN", 100)
+    worker = worker_on(bus)
+    async with at_work(worker):
+        await until(lambda: not worker.ledger.sought)
+        sent = send(bus, 1000)
+        parts.wait_for(lambda: worker._poller._is_behind)  # blocks the loop
+        assert worker._poller._untaken.count <= 100 + MAX_POLL_RECORDS
+        await until(lambda: everything_is_committed(bus))
+    assert names(bus) == Counter(asked.job_id for asked in sent)
+
+
+@pytest.mark.parametrize("shift_s", [-300.0, 300.0])
+async def test_a_worker_whose_clock_is_wrong_answers_fresh_jobs_as_if_it_were_right(shift_s, bus, worker_on):
+    async with at_work(worker_on(bus, wall=lambda: time.time() + shift_s)) as worker:
+        await until(lambda: all_seen_empty(worker))
+        sent = send(bus, 20, budget_ms=20_000)
+        await until(lambda: len(results(bus)) == 20)
+    assert {answer.status for answer in results(bus)} == {ResultStatus.COMPLETE}
+    assert names(bus) == Counter(asked.job_id for asked in sent)
+
+
+async def test_answers_find_their_topics_known_and_a_topic_that_is_missing_is_named_once(worker_on, caplog):
+    bus = MemoryBus({topic.name: 1 for topic in TOPICS.all() if topic.name != TOPICS.dead_letters})
+    logging.getLogger(worker_module.__name__).setLevel(logging.WARNING)
+    async with at_work(worker_on(bus)):
+        send(bus, 1)
+        await until(lambda: everything_is_committed(bus))
+    [warning] = [found for found in caplog.records if found.name == worker_module.__name__]
+    assert TOPICS.dead_letters in warning.getMessage()
 
 
 async def test_being_cancelled_still_leaves_the_group(bus, worker_on):

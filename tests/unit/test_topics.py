@@ -18,6 +18,11 @@ def test_other_topics_have_no_lane() -> None:
         Topics().lane_of("video.results")
 
 
+def test_workers_write_to_all_topics_but_the_realtime_lane() -> None:
+    topics = Topics("staging.")
+    assert set(topics.written) == {topic.name for topic in topics.all()} - {topics.realtime}
+
+
 def test_results_are_compacted_and_nothing_else_is() -> None:
     policies = {topic.name: topic.config["cleanup.policy"] for topic in Topics().all()}
     assert [name for name, policy in policies.items() if policy == "compact"] == ["video.results"]

@@ -1,5 +1,6 @@
 """The real broker keeps what every bus promises."""
 
+import time
 from uuid import uuid4
 
 import pytest
@@ -9,7 +10,7 @@ from pipeline.bus.kafka import KafkaBus
 from pipeline.bus.kafka_connection import KafkaConnection
 from pipeline.bus.topics import MAX_MESSAGE_BYTES, Topic
 from tests.contract.bus_contract import *  # noqa: F403  (the contract's tests and fixtures)
-from tests.contract.bus_contract import PATIENCE_S, poll_records, send, values_of
+from tests.contract.bus_contract import PATIENCE_S, idle, message, poll_records, poll_until, send, values_of, whole
 
 
 @pytest.fixture
@@ -23,6 +24,31 @@ def topics(bus: KafkaBus) -> list[str]:
     names = [f"contract-{uuid4().hex[:12]}" for _ in range(2)]
     assert set(bus.create(Topic(name, 2, config, "a test") for name in names)) == set(names)
     return names
+
+
+@pytest.mark.parametrize("kind", ["plain", "transactional"])
+def test_sending_to_a_topic_that_was_prepared_asks_nobody_where_it_goes(kind, bus, topics, opened, monkeypatch):
+    plain = kind == "plain"
+    producer = bus.producer(client_id="a test") if plain else bus.transactional_producer(transactional_id=topics[0])
+    opened.callback(producer.close)
+    assert producer.prepare(topics) == {}
+    monkeypatch.setattr(producer._kafka._metadata, "request_update", lambda: pytest.fail("it asks"))
+    if not plain:
+        producer.begin()
+    for topic in topics:
+        producer.send(message(topic))
+
+
+def test_a_record_whose_answer_lay_unread_has_not_become_younger(bus, topics, producer, join):
+    consumer, heard = join()
+    poll_until(lambda: heard.held == whole(topics[0]), consumer)
+    idle(consumer)
+    sent_s = time.monotonic()
+    send(producer, topics[0], "a")
+    time.sleep(1.0)  # the answer to the fetch is here, and nobody polls
+    [record] = poll_records(1, consumer)
+    assert record.came_after_s is not None
+    assert record.came_after_s <= sent_s
 
 
 class NoText(str):
