@@ -74,7 +74,8 @@ class Analyzer:
             board=Board(job_id=job.job_id, began_s=self.clock(), clock=self.clock),
         )
         try:
-            refusal = await _until_the_cutoff(run)
+            with self.workshop.slots.hurried(deadline):
+                refusal = await _until_the_cutoff(run)
         finally:
             self.workshop.load.end(job.job_id)
         return Analysis(self._fuse(run, refusal), run.feed.frames)

@@ -54,13 +54,13 @@ class Board:
 
     def __init__(self, *, job_id: str, began_s: float, clock: Clock) -> None:
         self._job_id = job_id
-        self._began_s = began_s
+        self.began_s = began_s
         self._clock = clock
         self._records: dict[str, StageRecord] = {}
 
     def now_ms(self) -> float:
         """Milliseconds since the job's arrival."""
-        return (self._clock() - self._began_s) * 1e3
+        return (self._clock() - self.began_s) * 1e3
 
     def parts(self, name: str) -> tuple[Any, ...]:
         """Return what the stage has found so far; empty when it has not begun. Does not mutate."""

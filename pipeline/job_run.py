@@ -1,9 +1,10 @@
 """What the branches of one job share while it runs."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -70,13 +71,22 @@ class JobRun:
         """Whether the job asked for ``stage``."""
         return self.job.want is None or stage in self.job.want
 
+    @property
+    def time_s(self) -> float:
+        """From the job's arrival to the cutoff; infinite without a deadline."""
+        return self.cutoff.at_s - self.board.began_s
+
     def title_language(self) -> str | None:
         """Return the language of the title, if it tells one: a hint for what is spoken."""
         return self.workshop.tools.text_language.of(self.job.title)
 
-    def slot(self, rank: Rank) -> AbstractAsyncContextManager[None]:
-        """Return a CPU slot to hold, for work that a decoder does. Raises ``DeadlineExceeded`` when none came free."""
-        return self.workshop.slots.hold(rank=self._rank(rank), deadline=self.cutoff)
+    @asynccontextmanager
+    async def slot(self, rank: Rank) -> AsyncIterator[None]:
+        """Hold a CPU slot for work that a decoder does. Raises ``DeadlineExceeded`` when none came free."""
+        slots = self.workshop.slots
+        async with slots.hold(rank=self._rank(rank), deadline=self.cutoff):
+            with self.workshop.load.unit(self.job.job_id, clock=self.cutoff.clock):
+                yield
 
     def _rank(self, rank: Rank) -> Rank:
         return max(rank, Rank.MORE) if self.partial_at_best else rank
@@ -99,7 +109,7 @@ class JobRun:
         begun by ``start_by``.
         """
         value, run_ms = await self.workshop.slots.run(
-            work,
+            work if rank is Rank.MORE else partial(self._needed, work),
             rank=self._rank(rank),
             deadline=until or self.cutoff,
             start_by=start_by,
@@ -107,3 +117,7 @@ class JobRun:
         )
         record.busy_ms += run_ms
         return value
+
+    def _needed(self, work: Callable[[], T]) -> T:
+        with self.workshop.load.unit(self.job.job_id, clock=self.cutoff.clock):
+            return work()

@@ -25,6 +25,9 @@ RANKS = {"ocr": Rank.HEAVY, "detect": Rank.HEAVY, "unsafe": Rank.LIGHT, "scene":
 AFTERWARDS = {"detect": ("confirm",), "ocr": ("sentiment", "text")}
 """What waits for the last look of a stage."""
 
+WAITING_SHARE = 0.2
+"""Of a job's time, for what follows to get a slot. Units of other jobs cannot be interrupted."""
+
 
 async def see(run: JobRun) -> None:
     """Probe the file, choose the plan, decode the planned frames and look at them.
@@ -83,7 +86,7 @@ def _choose_plan(run: JobRun, probed: ProbedMedia) -> Plan:
     )
     if run.cutoff.at_s != float("inf"):  # who has no deadline gives way
         expected = forecast(chosen.plan, probed=probed, latencies=run.workshop.latencies, quantile=TYPICAL)
-        load.begin(run.job.job_id, expected, slots=run.workshop.slots.count, now_s=now_s)
+        load.begin(run.job.job_id, expected)
     run.planned.set()
     return chosen.plan
 
@@ -145,9 +148,10 @@ async def _look_once_more(run: JobRun, record: StageRecord, stage: Stage[Frame, 
 
 
 def _afterwards_s(run: JobRun, name: str) -> float:
-    """Return what must follow the last look of a stage, and how late the loop may notice that it has ended."""
-    keys = ("wake", *AFTERWARDS.get(name, ()))
-    return sum(run.workshop.latencies.rate_ms(key) for key in keys) / 1e3
+    """Return how long before the cutoff the last look of a stage must have ended, for what waits for it to be ready."""
+    following = AFTERWARDS.get(name, ())
+    needed_s = sum(run.workshop.latencies.rate_ms(key) for key in ("wake", *following)) / 1e3
+    return needed_s + (WAITING_SHARE * run.time_s if following else 0.0)
 
 
 async def _confirm(run: JobRun) -> None:

@@ -34,8 +34,8 @@ _TIERS = {Rank.FIRST: Tier.FIRST, Rank.MORE: Tier.MORE, Rank.EXTRA: Tier.EXTRA}
 class Ticket:
     """A place in the queue, or a slot once ``granted``.
 
-    Who has a deadline goes before who has none (backfill waits for realtime, always); what answers need before what
-    only makes them better; then the earliest deadline, so that when not all can be whole the first ones are; then rank,
+    Who has a deadline goes before who is ``patient`` (backfill waits for realtime, always); what answers need before
+    what only makes them better; then the earliest deadline, so that when not all can be whole the first ones are; then rank,
     then arrival.
     """
 
@@ -51,14 +51,16 @@ class Ticket:
 class SlotQueue:
     """``count`` slots, handed out in ticket order. Every granted ticket must be released once.
 
-    Where there are several, who has no deadline never gets the last one: a unit cannot be interrupted, and whoever
-    comes with a deadline shall not wait for the end of such a one.
+    A unit cannot be interrupted, and whoever comes with a deadline shall not wait for the end of one without. So those
+    get slots only while no job with a deadline is there (``enter`` and ``leave``), and where there are several slots,
+    never the last one.
     """
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.free = count
         self._for_patient = max(1, count - 1)
+        self._hurried_jobs = 0
         self._waiting: dict[bool, list[Ticket]] = {False: [], True: []}
         self._arrivals = itertools.count()
 
@@ -67,34 +69,51 @@ class SlotQueue:
         """How many tickets wait."""
         return sum(not ticket.withdrawn for queue in self._waiting.values() for ticket in queue)
 
+    def enter(self) -> None:
+        """Note that a job with a deadline has come."""
+        self._hurried_jobs += 1
+
+    def leave(self) -> list[Ticket]:
+        """Note that it has ended; return the tickets that have a slot now."""
+        self._hurried_jobs -= 1
+        return self._hand_out()
+
     def request(self, *, rank: Rank, deadline_s: float) -> Ticket:
-        """Return a ticket, already granted when there is a slot for it. ``deadline_s``: infinite for none."""
+        """Return a ticket, already granted when there is a slot for it. ``deadline_s``: infinite for none.
+
+        ``EXTRA`` is never patient: a step of the language model is short, and may serve jobs of both kinds.
+        """
         tier = _TIERS.get(rank, Tier.NEEDED)
-        ticket = Ticket(deadline_s == float("inf"), tier, deadline_s, rank, next(self._arrivals))
-        if self._has_room(patient=ticket.patient):
+        patient = deadline_s == float("inf") and tier is not Tier.EXTRA
+        ticket = Ticket(patient, tier, deadline_s, rank, next(self._arrivals))
+        if self._has_room(patient=patient):
             self._grant(ticket)
         else:
-            heapq.heappush(self._waiting[ticket.patient], ticket)
+            heapq.heappush(self._waiting[patient], ticket)
         return ticket
 
-    def release(self, ticket: Ticket) -> Ticket | None:
-        """Give the slot of ``ticket`` back; return the one that has it now, if any may."""
+    def release(self, ticket: Ticket) -> list[Ticket]:
+        """Give the slot of ``ticket`` back; return the tickets that have a slot now."""
         self.free += 1
         self._for_patient += ticket.patient
-        for patient, queue in self._waiting.items():
-            while queue and self._has_room(patient=patient):
-                following = heapq.heappop(queue)
-                if not following.withdrawn:
-                    self._grant(following)
-                    return following
-        return None
+        return self._hand_out()
 
     def withdraw(self, ticket: Ticket) -> None:
         """Give up waiting. Not for a granted ticket: that one is released."""
         ticket.withdrawn = True
 
     def _has_room(self, *, patient: bool) -> bool:
-        return self.free > 0 and (not patient or self._for_patient > 0)
+        return self.free > 0 and (not patient or (self._for_patient > 0 and not self._hurried_jobs))
+
+    def _hand_out(self) -> list[Ticket]:
+        granted = []
+        for patient, queue in self._waiting.items():
+            while queue and self._has_room(patient=patient):
+                ticket = heapq.heappop(queue)
+                if not ticket.withdrawn:
+                    self._grant(ticket)
+                    granted.append(ticket)
+        return granted
 
     def _grant(self, ticket: Ticket) -> None:
         self.free -= 1

@@ -6,9 +6,9 @@ deadline decides (``slot_queue.py``).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -51,6 +51,18 @@ class CpuSlots:
     def stats(self) -> SlotStats:
         """Return counters. Does not mutate."""
         return SlotStats(self._queue.free, self._queue.waiting, self._done, self._wasted)
+
+    @contextmanager
+    def hurried(self, deadline: Deadline) -> Iterator[None]:
+        """Let no unit without a deadline begin while a job that has one is under way in this context."""
+        if deadline.at_s == float("inf"):
+            yield
+            return
+        self._queue.enter()
+        try:
+            yield
+        finally:
+            self._wake(self._queue.leave())
 
     @asynccontextmanager
     async def hold(self, *, rank: Rank, deadline: Deadline) -> AsyncIterator[None]:
@@ -126,9 +138,11 @@ class CpuSlots:
         return ticket.granted
 
     def _release(self, ticket: Ticket) -> None:
-        following = self._queue.release(ticket)
-        if following is not None:
-            self._wakeups[following.arrival].set_result(None)
+        self._wake(self._queue.release(ticket))
+
+    def _wake(self, granted: list[Ticket]) -> None:
+        for ticket in granted:
+            self._wakeups[ticket.arrival].set_result(None)
 
 
 def _timeout_s(deadline: Deadline) -> float | None:
