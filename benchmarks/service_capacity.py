@@ -1,7 +1,7 @@
 """Part "capacity": what two cores can do with real clips, and what becomes of jobs when there are more of them.
 
 The same load goes to a plain loop around the same analyzer. *Capacity* is the useful answers (complete or partial, in
-time) a second in a closed loop with as many jobs under way as the worker has places.
+time) a second in a closed loop with one job a core under way.
 """
 
 from collections.abc import Mapping, Sequence

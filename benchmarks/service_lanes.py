@@ -45,6 +45,8 @@ def measure(stand: Stand, *, clips: RealClips, seconds: float, progress: Progres
             spans[name] = load.open(rate=rate, seconds=seconds, seed="lanes")
         worker.kill()  # what is left of the backfill is of no interest
         tallies = {name: tally(load.outcomes(span), seconds=span.seconds) for name, span in spans.items()}
+        done_s = load.answered(Lane.BACKFILL, spans[BESIDE]) / spans[BESIDE].seconds
     ratio = tallies[BESIDE].p99_ms / tallies[ALONE].p99_ms
-    table = Table("Realtime jobs of real clips", ("", *CELLS), [(name, *cells(t)) for name, t in tallies.items()])
+    title = f"Realtime jobs of real clips; backfill done beside them: {done_s:.2f} clips/s"
+    table = Table(title, ("", *CELLS), [(name, *cells(t)) for name, t in tallies.items()])
     return Findings([table], [at_most("realtime p99 with a full backfill lane, of p99 without", LIMIT, ratio)])

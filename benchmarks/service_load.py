@@ -90,3 +90,8 @@ class Load:
         """Return what became of the realtime jobs of ``span``."""
         found = outcomes(self._stand.bus, self._topics)
         return [outcome for outcome in found if outcome.lane is Lane.REALTIME and span.holds(outcome)]
+
+    def answered(self, lane: Lane, span: Span) -> int:
+        """Return how many jobs of ``lane``, whenever sent, were answered within ``span``."""
+        jobs = (job for job in outcomes(self._stand.bus, self._topics) if job.lane is lane and job.replies)
+        return sum(span.began_ms <= job.replies[-1].at_ms < span.ended_ms for job in jobs)

@@ -102,7 +102,9 @@ class Analyzer:
 def _plan_as_done(run: JobRun) -> ChosenPlan | None:
     if run.chosen is None or not run.cut_short:
         return run.chosen
-    return cut_down(run.chosen, looked={name: len(run.board.parts(name)) for name in run.chosen.plan.shares})
+    shares = run.chosen.plan.shares.items()
+    looked = {name: len(run.board.parts(name)) if run.wants(name) else share for name, share in shares}
+    return cut_down(run.chosen, looked=looked)
 
 
 async def _until_the_cutoff(run: JobRun) -> HalfsecondError | None:

@@ -151,7 +151,7 @@ def _afterwards_s(run: JobRun, name: str) -> float:
     """Return how long before the cutoff the last look of a stage must have ended, for what waits for it to be ready."""
     following = AFTERWARDS.get(name, ())
     needed_s = sum(run.workshop.latencies.rate_ms(key) for key in ("wake", *following)) / 1e3
-    return needed_s + (WAITING_SHARE * run.time_s if following else 0.0)
+    return needed_s + (WAITING_SHARE * run.time_s if following and run.time_s < float("inf") else 0.0)
 
 
 async def _confirm(run: JobRun) -> None:

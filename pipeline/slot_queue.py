@@ -30,16 +30,24 @@ class Tier(IntEnum):
 _TIERS = {Rank.FIRST: Tier.FIRST, Rank.MORE: Tier.MORE, Rank.EXTRA: Tier.EXTRA}
 
 
+class Standing(IntEnum):
+    """Who may have a slot."""
+
+    HURRIED = 0  # whoever has a deadline, at once
+    EXTRA = 1  # a step of the language model: while fewer jobs with a deadline are there than slots
+    PATIENT = 2  # whoever has no deadline: while no such job is there, and never the last of several slots
+
+
 @dataclass(order=True, slots=True)
 class Ticket:
     """A place in the queue, or a slot once ``granted``.
 
-    Who has a deadline goes before who is ``patient`` (backfill waits for realtime, always); what answers need before
-    what only makes them better; then the earliest deadline, so that when not all can be whole the first ones are; then rank,
+    Who has a deadline goes before who has none (backfill waits for realtime, always); what answers need before what
+    only makes them better; then the earliest deadline, so that when not all can be whole the first ones are; then rank,
     then arrival.
     """
 
-    patient: bool
+    standing: Standing
     tier: Tier
     deadline_s: float
     rank: Rank
@@ -51,9 +59,9 @@ class Ticket:
 class SlotQueue:
     """``count`` slots, handed out in ticket order. Every granted ticket must be released once.
 
-    A unit cannot be interrupted, and whoever comes with a deadline shall not wait for the end of one without. So those
-    get slots only while no job with a deadline is there (``enter`` and ``leave``), and where there are several slots,
-    never the last one.
+    A unit cannot be interrupted, and whoever comes with a deadline shall not wait for the end of one that is not
+    urgent. So those get slots only when there is room (``Standing``) beside the jobs with a deadline that are there
+    (``enter`` and ``leave``).
     """
 
     def __init__(self, count: int) -> None:
@@ -61,7 +69,7 @@ class SlotQueue:
         self.free = count
         self._for_patient = max(1, count - 1)
         self._hurried_jobs = 0
-        self._waiting: dict[bool, list[Ticket]] = {False: [], True: []}
+        self._waiting: dict[Standing, list[Ticket]] = {standing: [] for standing in Standing}
         self._arrivals = itertools.count()
 
     @property
@@ -81,34 +89,39 @@ class SlotQueue:
     def request(self, *, rank: Rank, deadline_s: float) -> Ticket:
         """Return a ticket, already granted when there is a slot for it. ``deadline_s``: infinite for none.
 
-        ``EXTRA`` is never patient: a step of the language model is short, and may serve jobs of both kinds.
+        ``EXTRA`` is never patient, whatever its deadline: a step of the language model may serve jobs of both kinds.
         """
         tier = _TIERS.get(rank, Tier.NEEDED)
-        patient = deadline_s == float("inf") and tier is not Tier.EXTRA
-        ticket = Ticket(patient, tier, deadline_s, rank, next(self._arrivals))
-        if self._has_room(patient=patient):
+        ticket = Ticket(_standing(tier, deadline_s), tier, deadline_s, rank, next(self._arrivals))
+        if self._has_room(ticket.standing):
             self._grant(ticket)
         else:
-            heapq.heappush(self._waiting[patient], ticket)
+            heapq.heappush(self._waiting[ticket.standing], ticket)
         return ticket
 
     def release(self, ticket: Ticket) -> list[Ticket]:
         """Give the slot of ``ticket`` back; return the tickets that have a slot now."""
         self.free += 1
-        self._for_patient += ticket.patient
+        self._for_patient += ticket.standing is Standing.PATIENT
         return self._hand_out()
 
     def withdraw(self, ticket: Ticket) -> None:
         """Give up waiting. Not for a granted ticket: that one is released."""
         ticket.withdrawn = True
 
-    def _has_room(self, *, patient: bool) -> bool:
-        return self.free > 0 and (not patient or (self._for_patient > 0 and not self._hurried_jobs))
+    def _has_room(self, standing: Standing) -> bool:
+        match standing:
+            case Standing.HURRIED:
+                return self.free > 0
+            case Standing.EXTRA:
+                return self.free > 0 and self._hurried_jobs < max(2, self.count)
+            case Standing.PATIENT:
+                return self.free > 0 and self._for_patient > 0 and not self._hurried_jobs
 
     def _hand_out(self) -> list[Ticket]:
         granted = []
-        for patient, queue in self._waiting.items():
-            while queue and self._has_room(patient=patient):
+        for standing, queue in self._waiting.items():
+            while queue and self._has_room(standing):
                 ticket = heapq.heappop(queue)
                 if not ticket.withdrawn:
                     self._grant(ticket)
@@ -117,5 +130,11 @@ class SlotQueue:
 
     def _grant(self, ticket: Ticket) -> None:
         self.free -= 1
-        self._for_patient -= ticket.patient
+        self._for_patient -= ticket.standing is Standing.PATIENT
         ticket.granted = True
+
+
+def _standing(tier: Tier, deadline_s: float) -> Standing:
+    if tier is Tier.EXTRA:
+        return Standing.EXTRA
+    return Standing.PATIENT if deadline_s == float("inf") else Standing.HURRIED

@@ -23,6 +23,7 @@ from pipeline.bus.kafka import KafkaBus
 from pipeline.bus.kafka_connection import KafkaConnection
 from pipeline.bus.topics import Topics
 from pipeline.plain_text import plain
+from pipeline.service.admission import Prospect
 from pipeline.service.dispatcher import Analyst, Places
 from pipeline.service.letters import unanswered
 from pipeline.service.worker import Worker, WorkerPolicy
@@ -39,7 +40,34 @@ READY = b"assigned: "
 """What the poll thread logs when partitions have come."""
 
 
-async def scripted_analyst(job: VideoJob, *, deadline: Deadline) -> FusedResult:
+START_S = 0.3
+"""What a job takes until the first has told."""
+
+SMOOTHING = 0.1
+"""Weight of the newest job: about the last twenty count."""
+
+
+class ScriptedAnalyst:
+    """Implements ``Analyst``: does as a job's title says, and expects of others what realtime jobs took on average."""
+
+    def __init__(self, *, places: int) -> None:
+        self._places = places
+        self._took_s = START_S
+
+    async def __call__(self, job: VideoJob, *, deadline: Deadline) -> FusedResult:
+        """Return the result by ``deadline``. Raises ``RuntimeError`` when told to."""
+        began_s = time.monotonic()
+        result = await _as_told(job, deadline=deadline)
+        if job.lane is Lane.REALTIME:
+            self._took_s += SMOOTHING * (time.monotonic() - began_s - self._took_s)
+        return result
+
+    def prospect(self) -> Prospect:
+        """Return that each job under way has a typical one left, and has a place for itself."""
+        return Prospect(cores=self._places, begun=0, left_s=0.0, work_s=self._took_s, span_s=self._took_s)
+
+
+async def _as_told(job: VideoJob, *, deadline: Deadline) -> FusedResult:
     """Do as the title says.
 
     ``sleep 0.2`` (s), ``raise``, ``big 2000000`` (bytes), ``late`` and ``refuse`` (there may be an answer later),
@@ -81,7 +109,8 @@ async def _work(options: argparse.Namespace) -> None:
         exactly_once=options.exactly_once,
     )
     bus, topics = KafkaBus(KafkaConnection(options.bootstrap)), Topics(options.prefix)
-    async with _real_analyst_with_a_broken_llm() if options.broken_llm else nullcontext(scripted_analyst) as analyst:
+    scripted = nullcontext(ScriptedAnalyst(places=options.places))
+    async with _real_analyst_with_a_broken_llm() if options.broken_llm else scripted as analyst:
         worker = Worker(bus, topics, analyst, policy, wall=lambda: time.time() + options.clock_ahead_s)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         await worker.run()
@@ -121,7 +150,7 @@ class WorkerProcess:
 
     @classmethod
     def scripted(cls, bootstrap: str, topics: Topics, group_id: str, *more: str, log: Path) -> Self:
-        """Start one with ``scripted_analyst``."""
+        """Start one with a ``ScriptedAnalyst``."""
         arguments = [bootstrap, topics.prefix, group_id, *more]
         return cls([sys.executable, "-m", "tests.service_worker", *arguments], log=log)
 

@@ -132,9 +132,8 @@ class Dispatcher:
             return
         job = order.job
         self._queue.push(order, lane=job.lane, deadline_s=order.deadline.at_s, priority=job.priority)
+        self._set_alarm(order)
         self._fill_places()
-        if order.begun_s is None:
-            self._set_alarm(order)
 
     async def drain(self, *, timeout_s: float) -> None:
         """Finish realtime; give backfill back (its claims stay open, so that others answer it). Then nothing runs."""
@@ -167,11 +166,11 @@ class Dispatcher:
             order.alarm = loop.call_later(self._due(order).remaining(), self._too_late, order)
 
     def _too_late(self, order: Order) -> None:
-        if order.begun_s is None:
-            order.concluded = True  # whoever takes it out of the queue passes over it
-            self._concluded += order.job.lane is Lane.REALTIME
-            if self._still_ours(order.claim):
-                self._outcomes.expired(order)
+        """Conclude an order that waits: whoever takes one out of the queue cancels its alarm."""
+        order.concluded = True  # so that it is passed over then
+        self._concluded += order.job.lane is Lane.REALTIME
+        if self._still_ours(order.claim):
+            self._outcomes.expired(order)
 
     def _fill_places(self) -> None:
         while (order := self._next()) is not None:

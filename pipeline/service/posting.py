@@ -4,7 +4,7 @@ import threading
 from collections import deque
 
 START_S = 0.02
-"""Until the first answers have told."""
+"""At least, until a window of answers has told."""
 
 LONGEST_S = 0.1
 """While the broker is away, nothing that is known of answers says when it comes back."""
@@ -32,4 +32,5 @@ class PostingTime:
         """What to keep in reserve before a deadline."""
         with self._lock:
             took_s = sorted(self._took_s)
-        return (took_s[int(QUANTILE * (len(took_s) - 1))] if took_s else START_S) + MARGIN_S
+        learnt_s = took_s[int(QUANTILE * (len(took_s) - 1))] if took_s else 0.0
+        return (learnt_s if len(took_s) == WINDOW else max(learnt_s, START_S)) + MARGIN_S

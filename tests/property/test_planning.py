@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.forecast import PRIORS_MS, forecast, pictures_decoded
-from pipeline.latency import LatencyBook
-from pipeline.planner import choose_plan
+from pipeline.latency import SAFE, TYPICAL, LatencyBook
+from pipeline.planner import choose_plan, cut_down
 from pipeline.plans import LADDER, spread
 from schemas.media import ProbedMedia
 from schemas.result import Media
@@ -53,6 +53,58 @@ def test_another_slot_never_makes_the_forecast_worse(probed, latencies, slots):
     for plan in LADDER:
         expected = forecast(plan, probed=probed, latencies=latencies)
         assert expected.end_ms(slots=slots + 1) <= expected.end_ms(slots=slots)
+
+
+@given(probed=clips(), latencies=machines, slots=st.integers(1, 64), others_ms=st.floats(0, 10_000))
+def test_what_is_needed_is_part_of_the_work_and_what_goes_one_after_another_part_of_that(
+    probed, latencies, slots, others_ms
+):
+    for plan in LADDER:
+        expected = forecast(plan, probed=probed, latencies=latencies)
+        assert expected.needed_ms <= expected.work_ms
+        assert expected.span_ms <= expected.needed_ms + expected.fusing_ms
+        assert expected.span_ms <= expected.end_ms(slots=slots, others_ms=others_ms)
+
+
+@given(probed=clips(), latencies=machines)
+def test_the_cheapest_plan_is_what_is_needed_and_nothing_else(probed, latencies):
+    cheapest = forecast(LADDER[-1], probed=probed, latencies=latencies)
+    assert cheapest.needed_ms == cheapest.work_ms
+
+
+@given(
+    probed=clips(),
+    latencies=machines,
+    costs=st.lists(st.tuples(st.sampled_from(sorted(PRIORS_MS)), st.floats(0.01, 2000)), max_size=60),
+)
+def test_what_is_typical_is_never_more_than_what_is_promised(probed, latencies, costs):
+    for key, ms in costs:
+        latencies.observe(key, ms=ms, work=1)
+    for key in PRIORS_MS:
+        assert latencies.rate_ms(key, TYPICAL) <= latencies.rate_ms(key, SAFE)
+    for plan in LADDER:
+        typical = forecast(plan, probed=probed, latencies=latencies, quantile=TYPICAL)
+        safe = forecast(plan, probed=probed, latencies=latencies, quantile=SAFE)
+        assert typical.needed_ms <= safe.needed_ms
+        assert typical.span_ms <= safe.span_ms
+        assert typical.work_ms <= safe.work_ms
+
+
+@given(
+    probed=clips(),
+    latencies=machines,
+    wanted=st.sampled_from(LADDER),
+    looked=st.fixed_dictionaries({name: st.integers(0, 8) for name in LADDER[0].shares}),
+)
+def test_no_rung_above_the_one_that_is_named_was_reached(probed, latencies, wanted, looked):
+    chosen = choose_plan(wanted.name, probed=probed, remaining_ms=500, slots=2, latencies=latencies)
+    done = cut_down(chosen, looked=looked).plan
+    assert done.shares == looked
+    rung = [plan.name for plan in LADDER].index(done.name)
+    for plan in LADDER[:rung]:
+        assert any(looked[name] < share for name, share in plan.shares.items())
+    if all(looked.values()):
+        assert all(looked[name] >= share for name, share in LADDER[rung].shares.items())
 
 
 @given(probed=clips().filter(lambda clip: clip.has_video), count=st.integers(1, 16))

@@ -1,88 +1,93 @@
-"""Whatever came before: more load never helps, and an idle house takes whatever can be done in time."""
+"""Whatever is under way: more of it never helps, and an idle house takes whatever can be done in time."""
+
+from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pipeline.service.admission import START_S, DoorPolicy
+from pipeline.service.admission import Prospect, judge
 
 seconds = st.floats(0.0, 10.0)
 jobs = st.integers(0, 200)
-places = st.integers(1, 8)
-LEAST_S = 0.12
+prospects = st.builds(
+    Prospect, cores=st.integers(1, 64), begun=st.integers(0, 50), left_s=seconds, work_s=seconds, span_s=seconds
+)
 
 
-def door(places: int, learnt: list[float]) -> DoorPolicy:
-    policy = DoorPolicy(places=places, least_s=LEAST_S)
-    for took_s in learnt:
-        policy.learn(took_s)
-    return policy
-
-
-@settings(deadline=None)
-@given(places=places, learnt=st.lists(seconds, max_size=30), ahead=jobs, running=jobs, more=jobs, remaining_s=seconds)
-def test_more_jobs_before_it_never_make_a_job_welcome(
-    places: int, learnt: list[float], ahead: int, running: int, more: int, remaining_s: float
+@given(prospect=prospects, under_way=jobs, remaining_s=seconds, least_s=seconds, more=jobs, more_s=seconds)
+def test_more_under_way_and_more_left_of_it_never_make_a_job_welcome(
+    prospect: Prospect, under_way: int, remaining_s: float, least_s: float, more: int, more_s: float
 ) -> None:
-    policy = door(places, learnt)
-    now = policy.judge(ahead=ahead, running=running, remaining_s=remaining_s)
-    for busier in (
-        policy.judge(ahead=ahead + more, running=running, remaining_s=remaining_s),
-        policy.judge(ahead=ahead, running=running + more, remaining_s=remaining_s),
+    now = judge(prospect, under_way=under_way, remaining_s=remaining_s, least_s=least_s)
+    for busier, jobs_then in (
+        (prospect, under_way + more),
+        (replace(prospect, left_s=prospect.left_s + more_s), under_way),
+        (replace(prospect, work_s=prospect.work_s + more_s), under_way),
+        (replace(prospect, span_s=prospect.span_s + more_s), under_way),
     ):
-        assert busier.wait_s >= now.wait_s
-        assert busier.retry_after_s >= now.retry_after_s
-        assert now.admitted or not busier.admitted
+        then = judge(busier, under_way=jobs_then, remaining_s=remaining_s, least_s=least_s)
+        assert then.wait_s >= now.wait_s
+        assert then.retry_after_s >= now.retry_after_s
+        assert now.admitted or not then.admitted
 
 
-@settings(deadline=None)
-@given(places=places, learnt=st.lists(seconds, max_size=30), ahead=jobs, running=jobs, remaining_s=seconds)
+@given(prospect=prospects, under_way=jobs, remaining_s=seconds, least_s=seconds, more_s=seconds)
 def test_more_time_never_makes_a_job_unwelcome(
-    places: int, learnt: list[float], ahead: int, running: int, remaining_s: float
+    prospect: Prospect, under_way: int, remaining_s: float, least_s: float, more_s: float
 ) -> None:
-    policy = door(places, learnt)
-    hasty = policy.judge(ahead=ahead, running=running, remaining_s=remaining_s)
-    patient = policy.judge(ahead=ahead, running=running, remaining_s=remaining_s + 1)
+    hasty = judge(prospect, under_way=under_way, remaining_s=remaining_s, least_s=least_s)
+    patient = judge(prospect, under_way=under_way, remaining_s=remaining_s + more_s, least_s=least_s)
     assert patient.admitted or not hasty.admitted
+    assert patient.wait_s == hasty.wait_s
 
 
-@settings(deadline=None)
-@given(places=places, learnt=st.lists(seconds, max_size=30), remaining_s=seconds, data=st.data())
-def test_while_a_place_is_free_a_job_that_can_be_done_in_time_is_taken(
-    places: int, learnt: list[float], remaining_s: float, data: st.DataObject
+@given(prospect=prospects, remaining_s=seconds, least_s=seconds)
+def test_with_nobody_before_it_whoever_has_time_for_the_least_is_taken(
+    prospect: Prospect, remaining_s: float, least_s: float
 ) -> None:
-    policy = door(places, learnt)
-    verdict = policy.judge(ahead=0, running=data.draw(st.integers(0, places - 1)), remaining_s=remaining_s)
+    idle = replace(prospect, begun=0, left_s=0.0)
+    verdict = judge(idle, under_way=0, remaining_s=remaining_s, least_s=least_s)
     assert verdict.wait_s == 0
-    assert verdict.admitted == (remaining_s >= LEAST_S)
+    assert verdict.admitted == (remaining_s >= least_s)
 
 
-@settings(deadline=None)
-@given(places=places, learnt=st.lists(seconds, max_size=30), ahead=jobs, running=jobs, remaining_s=seconds)
-def test_who_comes_again_when_told_with_so_much_more_time_is_taken(
-    places: int, learnt: list[float], ahead: int, running: int, remaining_s: float
+@given(prospect=prospects, under_way=jobs, remaining_s=seconds, least_s=seconds)
+def test_with_others_before_it_a_job_needs_time_for_a_whole_answer_after_them(
+    prospect: Prospect, under_way: int, remaining_s: float, least_s: float
 ) -> None:
-    policy = door(places, learnt)
-    verdict = policy.judge(ahead=ahead, running=running, remaining_s=remaining_s)
+    verdict = judge(prospect, under_way=under_way, remaining_s=remaining_s, least_s=least_s)
+    assume(verdict.wait_s > 0)
+    assert verdict.admitted == (remaining_s >= verdict.wait_s + max(prospect.span_s, least_s))
+
+
+@given(prospect=prospects, under_way=jobs, remaining_s=seconds, least_s=seconds)
+def test_who_comes_again_when_told_with_so_much_more_time_is_taken(
+    prospect: Prospect, under_way: int, remaining_s: float, least_s: float
+) -> None:
+    verdict = judge(prospect, under_way=under_way, remaining_s=remaining_s, least_s=least_s)
     assert (verdict.retry_after_s > 0) != verdict.admitted
-    later = policy.judge(ahead=ahead, running=running, remaining_s=remaining_s + verdict.retry_after_s + 1e-6)
-    assert later.admitted
+    later_s = remaining_s + verdict.retry_after_s + 1e-6
+    assert judge(prospect, under_way=under_way, remaining_s=later_s, least_s=least_s).admitted
 
 
-@settings(deadline=None)
-@given(took_s=st.lists(seconds, min_size=1, max_size=50))
-def test_what_a_job_costs_stays_between_what_jobs_have_taken_and_the_first_guess(took_s: list[float]) -> None:
-    cost_s = door(1, took_s).cost_s
-    assert min([*took_s, START_S]) - 1e-9 <= cost_s <= max([*took_s, START_S]) + 1e-9
+@given(prospect=prospects, under_way=jobs)
+def test_twice_the_cores_halve_the_wait(prospect: Prospect, under_way: int) -> None:
+    roomy = replace(prospect, cores=2 * prospect.cores)
+    one, two = (judge(house, under_way=under_way, remaining_s=1.0, least_s=0.1) for house in (prospect, roomy))
+    assert two.wait_s == pytest.approx(one.wait_s / 2)
 
 
-@pytest.mark.parametrize("took_s", [0.02, 2.0])
-def test_the_door_learns_what_jobs_take(took_s: float) -> None:
-    assert door(1, [took_s] * 60).cost_s == pytest.approx(took_s, rel=0.3)
-    one = door(1, [took_s] * 60).judge(ahead=10, running=1, remaining_s=1.0)
-    assert one.admitted == (took_s < 1 / 12)
+@given(prospect=prospects, not_begun=jobs)
+def test_jobs_that_were_begun_count_by_what_is_left_of_them_and_the_others_as_typical_ones(
+    prospect: Prospect, not_begun: int
+) -> None:
+    verdict = judge(prospect, under_way=prospect.begun + not_begun, remaining_s=1.0, least_s=0.1)
+    assert verdict.wait_s * prospect.cores == pytest.approx(prospect.left_s + not_begun * prospect.work_s)
 
 
-def test_twice_the_places_halve_the_wait() -> None:
-    waits = [DoorPolicy(places=n, least_s=0).judge(ahead=99 + n, running=0, remaining_s=9).wait_s for n in (2, 4)]
-    assert waits[0] == pytest.approx(2 * waits[1])
+@given(prospect=prospects, ended=st.integers(0, 50))
+def test_jobs_that_have_just_ended_are_no_credit(prospect: Prospect, ended: int) -> None:
+    under_way = max(0, prospect.begun - ended)
+    verdict = judge(prospect, under_way=under_way, remaining_s=1.0, least_s=0.1)
+    assert verdict.wait_s * prospect.cores == pytest.approx(prospect.left_s)

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pipeline.service.admission import DoorPolicy
+from pipeline.service.admission import Prospect
 from pipeline.service.dispatcher import Dispatcher, Order, Places
 from pipeline.service.ledger import Claim
 from schemas.deadline import Deadline
@@ -19,6 +19,8 @@ from tests.unit.service_parts import Analyst, Outcomes, job, order, settle
 from tests.unit.virtual_time import VirtualLoop
 
 SPARE_S = 0.02
+LEAST_S = 0.05
+seconds = st.sampled_from([0.0, 0.05, 0.3])
 
 
 class DispatcherMachine(RuleBasedStateMachine):
@@ -46,12 +48,12 @@ class DispatcherMachine(RuleBasedStateMachine):
     def open(self, total: int, data: st.DataObject) -> None:
         self.places = Places(total=total, backfill=data.draw(st.integers(1, total)))
         self.dispatcher = Dispatcher(
-            self.analyse,
+            self,
             self.outcomes,
             places=self.places,
-            door=DoorPolicy(places=total, least_s=0.05),
+            least_s=LEAST_S,
             still_ours=lambda claim: claim not in self.void,
-            spare_s=SPARE_S,
+            spare_s=lambda: SPARE_S,
             clock=self.loop.time,
         )
 
@@ -67,6 +69,22 @@ class DispatcherMachine(RuleBasedStateMachine):
             self.dispatcher.offer(offered)
 
         self.run(offer())
+
+    @rule(in_s=st.sampled_from([0.1, 0.5, 3.0]))
+    def offer_what_was_taken_away(self, in_s: float) -> None:
+        """Its partition may go between the reading of a record and its offer."""
+
+        async def offer() -> None:
+            offered = order(job(), clock=self.loop.time, in_s=in_s)
+            self.void.add(offered.claim)
+            self.orders.append(offered)
+            self.dispatcher.offer(offered)
+
+        self.run(offer())
+
+    @rule(begun=st.integers(0, 2), left_s=seconds, work_s=seconds)
+    def expect(self, begun: int, left_s: float, work_s: float) -> None:
+        self.analyst.expects = Prospect(cores=2, begun=begun, left_s=left_s, work_s=work_s, span_s=work_s)
 
     @precondition(lambda self: self.analyst.under_way)
     @rule(data=st.data(), breaks=st.sampled_from([False, False, True]))
@@ -96,10 +114,13 @@ class DispatcherMachine(RuleBasedStateMachine):
     def of_what_was_taken_away_nothing_is_told(self) -> None:
         assert not any(self.outcomes.of(gone) for gone in self.taken_untold)
 
-    async def analyse(self, job: VideoJob, *, deadline: Deadline) -> FusedResult:
+    async def __call__(self, job: VideoJob, *, deadline: Deadline) -> FusedResult:
         if job.lane is Lane.BACKFILL:
             self.jumped_the_queue += self._waiting(Lane.REALTIME)
         return await self.analyst(job, deadline=deadline)
+
+    def prospect(self) -> Prospect:
+        return self.analyst.expects
 
     @invariant()
     def no_backfill_is_begun_while_realtime_waits(self) -> None:
@@ -115,6 +136,19 @@ class DispatcherMachine(RuleBasedStateMachine):
 
     def _under_way(self, lane: Lane) -> int:
         return sum(o.job.lane is lane for o in self.orders if o.job.job_id in self.analyst.under_way)
+
+    @invariant()
+    def those_in_the_queue_that_were_told_are_counted(self) -> None:
+        if not self.orders:
+            return
+        in_queue = [place.item for place in self.dispatcher._queue._waiting[Lane.REALTIME]]
+        assert self.dispatcher._concluded == sum(queued.concluded for queued in in_queue)
+        assert in_queue or self.dispatcher._concluded == 0
+
+    @invariant()
+    def an_analysis_leaves_time_to_send_its_answer(self) -> None:
+        at_s = {offered.job.job_id: offered.deadline.at_s for offered in self.orders}
+        assert all(due.at_s == at_s[name] - SPARE_S for name, due in self.analyst.deadlines.items())
 
     @invariant()
     def nobody_is_told_twice(self) -> None:
@@ -145,6 +179,7 @@ class DispatcherMachine(RuleBasedStateMachine):
                 assert len(self.outcomes.of(offered)) == 1, f"{offered.job.job_id} was never told"
         if self.orders:
             self.run(self.dispatcher.drain(timeout_s=1))
+            assert (self.dispatcher.waiting(Lane.REALTIME), self.dispatcher._concluded) == (0, 0)
         assert not asyncio.all_tasks(self.loop)
         self.loop.close()
 

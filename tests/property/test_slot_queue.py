@@ -1,42 +1,58 @@
-"""The slot queue under any sequence of requests, releases and withdrawals."""
+"""The slot queue under any sequence of requests, releases, withdrawals, and of jobs that come and go."""
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pipeline.slot_queue import Rank, SlotQueue, Ticket
 
-SLOTS = 2
+NEVER_S = float("inf")
+
+
+def tier(ticket: Ticket) -> int:
+    """Return which of the four it is: what every plan waits for, what is needed, what makes better, what is extra."""
+    return {Rank.FIRST: 0, Rank.MORE: 2, Rank.EXTRA: 3}.get(ticket.rank, 1)
+
+
+def is_extra(ticket: Ticket) -> bool:
+    return ticket.rank is Rank.EXTRA
+
+
+def is_patient(ticket: Ticket) -> bool:
+    return ticket.deadline_s == NEVER_S and not is_extra(ticket)
+
+
+def is_hurried(ticket: Ticket) -> bool:
+    return not is_patient(ticket) and not is_extra(ticket)
+
+
+def place(ticket: Ticket) -> tuple[bool, int, float, Rank, int]:
+    return is_patient(ticket), tier(ticket), ticket.deadline_s, ticket.rank, ticket.arrival
 
 
 class SlotQueueMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.queue = SlotQueue(SLOTS)
         self.holding: list[Ticket] = []
         self.waiting: list[Ticket] = []
+        self.hurried_jobs = 0
 
-    @rule(rank=st.sampled_from(Rank), deadline_s=st.sampled_from([0, 1, 2, 5, float("inf")]))
+    @initialize(count=st.integers(1, 4))
+    def open(self, count: int) -> None:
+        self.count = count
+        self.queue = SlotQueue(count)
+
+    @rule(rank=st.sampled_from(Rank), deadline_s=st.sampled_from([0, 1, 2, 5, NEVER_S]))
     def request(self, rank: Rank, deadline_s: float) -> None:
         ticket = self.queue.request(rank=rank, deadline_s=deadline_s)
-        (self.holding if ticket.granted else self.waiting).append(ticket)
+        self.waiting.append(ticket)
+        self.check_handed_out([ticket] if ticket.granted else [])
 
     @precondition(lambda self: self.holding)
     @rule(data=st.data())
     def release(self, data) -> None:
-        self.holding.remove(data.draw(st.sampled_from(self.holding)))
-        granted = self.queue.release()
-        if self.waiting:
-            assert granted is min(self.waiting), "the first in order gets the slot"
-            self.waiting.remove(granted)
-            self.holding.append(granted)
-        else:
-            assert granted is None
-
-    @invariant()
-    def who_has_no_deadline_comes_last(self) -> None:
-        hurried = [ticket for ticket in self.waiting if ticket.deadline_s < float("inf")]
-        if hurried and len(hurried) < len(self.waiting):
-            assert max(hurried) < min(ticket for ticket in self.waiting if ticket not in hurried)
+        ticket = data.draw(st.sampled_from(self.holding))
+        self.holding.remove(ticket)
+        self.check_handed_out(self.queue.release(ticket))
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())
@@ -45,14 +61,54 @@ class SlotQueueMachine(RuleBasedStateMachine):
         self.queue.withdraw(ticket)
         self.waiting.remove(ticket)
 
-    @invariant()
-    def no_slot_is_lost_or_made_up(self) -> None:
-        assert self.queue.free + len(self.holding) == SLOTS
-        assert self.queue.waiting == len(self.waiting)
+    @rule()
+    def enter(self) -> None:
+        self.queue.enter()
+        self.hurried_jobs += 1
+
+    @precondition(lambda self: self.hurried_jobs)
+    @rule()
+    def leave(self) -> None:
+        self.hurried_jobs -= 1
+        self.check_handed_out(self.queue.leave())
+
+    def may_have_one(self, ticket: Ticket) -> bool:
+        if len(self.holding) == self.count:
+            return False
+        if is_hurried(ticket):
+            return True
+        if is_extra(ticket):
+            return self.hurried_jobs < max(2, self.count)
+        return not self.hurried_jobs and sum(map(is_patient, self.holding)) < max(1, self.count - 1)
+
+    def check_handed_out(self, granted: list[Ticket]) -> None:
+        """Assert that all who may have a slot now have got one, in their order, and nobody else."""
+        expected = []
+        for ticket in sorted(self.waiting, key=place):
+            if self.may_have_one(ticket):
+                expected.append(ticket)
+                self.waiting.remove(ticket)
+                self.holding.append(ticket)
+        assert [ticket.arrival for ticket in granted] == [ticket.arrival for ticket in expected]
 
     @invariant()
-    def nobody_waits_beside_a_free_slot(self) -> None:
-        assert not (self.waiting and self.queue.free)
+    def no_slot_is_lost_or_made_up(self) -> None:
+        assert self.queue.free + len(self.holding) == self.count
+        assert self.queue.waiting == len(self.waiting)
+        assert all(ticket.granted for ticket in self.holding)
+        assert not any(ticket.granted for ticket in self.waiting)
+
+    @invariant()
+    def nobody_hurried_waits_beside_a_free_slot(self) -> None:
+        assert not self.queue.free or not any(map(is_hurried, self.waiting))
+
+    @invariant()
+    def nobody_at_all_waits_beside_two_free_slots_and_no_hurried_job(self) -> None:
+        assert not self.waiting or self.hurried_jobs or self.queue.free < 2
+
+    @invariant()
+    def one_of_several_slots_is_never_the_patients(self) -> None:
+        assert sum(map(is_patient, self.holding)) <= max(1, self.count - 1)
 
 
 TestSlotQueue = SlotQueueMachine.TestCase

@@ -12,7 +12,7 @@ from pipeline.bus.headers import CloudEvent, EventType, TraceContext, event_head
 from pipeline.bus.memory import MemoryBus
 from pipeline.bus.topics import Topics
 from pipeline.ingest.message import IngestedJob
-from pipeline.service.admission import Verdict
+from pipeline.service.admission import Prospect, Verdict
 from pipeline.service.dispatcher import Order
 from pipeline.service.ledger import Claim, Ledger
 from pipeline.service.letters import Sender
@@ -26,6 +26,9 @@ WALL_S = 1_800_000_000.0
 SENDER = Sender("w1", TOPICS, lambda: WALL_S)
 TRACE = TraceContext("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
 PATIENCE_S = 20.0
+
+IDLE = Prospect(cores=1, begun=0, left_s=0.0, work_s=0.0, span_s=0.0)
+"""Nothing is in the way of one more job."""
 
 _numbers = itertools.count()
 
@@ -104,12 +107,15 @@ class Outcomes:
     """Remembers what became of each order."""
 
     told: list[tuple[str, Order]] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    """Of those that were refused."""
 
     def answered(self, order: Order, result: FusedResult) -> None:
         self.told.append(("answered", order))
 
     def refused(self, order: Order, verdict: Verdict) -> None:
         self.told.append(("refused", order))
+        self.verdicts.append(verdict)
 
     def expired(self, order: Order) -> None:
         self.told.append(("expired", order))
@@ -123,18 +129,25 @@ class Outcomes:
 
 @dataclass
 class Analyst:
-    """Begins jobs, and ends each when the test says so."""
+    """Begins jobs, ends each when the test says so, and expects what the test says."""
 
     begun: list[VideoJob] = field(default_factory=list)
+    deadlines: dict[str, Deadline] = field(default_factory=dict)
+    """By which each was to be ready."""
+    expects: Prospect = IDLE
     _ends: dict[str, asyncio.Future[FusedResult]] = field(default_factory=dict)
 
     async def __call__(self, job: VideoJob, *, deadline: Deadline) -> FusedResult:
         self.begun.append(job)
+        self.deadlines[job.job_id] = deadline
         self._ends[job.job_id] = asyncio.get_running_loop().create_future()
         try:
             return await self._ends[job.job_id]
         finally:
             del self._ends[job.job_id]
+
+    def prospect(self) -> Prospect:
+        return self.expects
 
     @property
     def under_way(self) -> list[str]:
@@ -148,9 +161,25 @@ class Analyst:
         self._ends[job_id].set_exception(error)
 
 
-async def answer_at_once(job: VideoJob, *, deadline: Deadline) -> FusedResult:
-    """An analyst that needs no time."""
+@dataclass(frozen=True)
+class Obliging:
+    """An analyst that does what a function says, and takes every job."""
+
+    do: Callable[..., Awaitable[FusedResult]]
+
+    async def __call__(self, job: VideoJob, *, deadline: Deadline) -> FusedResult:
+        return await self.do(job, deadline=deadline)
+
+    def prospect(self) -> Prospect:
+        return IDLE
+
+
+async def _answer(job: VideoJob, *, deadline: Deadline) -> FusedResult:
     return result(job)
+
+
+answer_at_once = Obliging(_answer)
+"""An analyst that needs no time."""
 
 
 async def settle(rounds: int = 5) -> None:

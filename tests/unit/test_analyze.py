@@ -2,13 +2,17 @@
 
 import asyncio
 import time
+from collections.abc import Container
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from pipeline.analyze import STAGES
-from pipeline.plans import LADDER, Plan
+from pipeline.plans import LADDER, Plan, spread
+from pipeline.toolbox import Toolbox
 from schemas.deadline import Deadline
 from schemas.errors import (
     ConfigurationError,
@@ -19,10 +23,10 @@ from schemas.errors import (
     StageError,
     WarningCode,
 )
-from schemas.media import AudioClip, MediaWarning
+from schemas.media import AudioClip, Frame, MediaWarning
 from schemas.perception import FrameText
 from schemas.result import FusedResult, ResultStatus, Speech, StageStatus
-from tests.unit.fakes import SOUND_ONLY, VIDEO, FakeDecoders, analyzer, job, toolbox, transcript
+from tests.unit.fakes import SOUND_ONLY, VIDEO, FakeDecoders, FakeStage, analyzer, job, toolbox, transcript
 
 CLIP = Path("/clips/clip.mp4")
 
@@ -63,7 +67,7 @@ async def test_the_plan_and_its_reason_are_told():
     assert result.plan is not None
     assert result.plan.name == "lean"
     assert result.plan.frames == result.coverage.frames_analyzed == planned("lean").frames
-    assert result.plan.reason
+    assert result.plan.reason == "asked for by name"
 
 
 async def test_an_unknown_plan_is_a_usage_error():
@@ -123,20 +127,122 @@ async def test_a_late_stage_is_timed_out_and_the_rest_is_there():
     assert [span.text for span in result.text] == ["SALE TODAY"]
 
 
-async def test_frames_seen_before_the_deadline_count_although_the_stage_is_late():
+class SlowLooks(FakeStage):
+    """Looks at some frames until its time is up, as a real one does: it gives up by itself."""
+
+    def __init__(self, quick: FakeStage, *, slow: Container[int]) -> None:
+        super().__init__(quick.name, quick.answer)
+        self.slow = slow
+
+    def run(self, unit: Frame, *, deadline: Deadline) -> Any:
+        if unit.index in self.slow:
+            time.sleep(deadline.remaining())
+            raise DeadlineExceeded
+        return super().run(unit, deadline=deadline)
+
+
+def with_slow_looks(name: str, *, slow: Container[int]) -> Toolbox:
     tools = toolbox()
-    quick = tools.detect.answer
+    return replace(tools, **{name: SlowLooks(getattr(tools, name), slow=slow)})
 
-    def slow_from_the_second_frame_on(frame):
-        if frame.index:
-            tools.detect.gate.clear()
-            tools.detect.gate.wait(5)
-        return quick(frame)
 
-    tools.detect.answer = slow_from_the_second_frame_on
-    result = await analyze(tools, deadline=Deadline.after(0.3))
-    assert result.stages["detect"].status is StageStatus.TIMED_OUT
+async def test_when_time_gets_short_one_look_of_each_kind_makes_the_answer_whole():
+    tools = with_slow_looks("detect", slow=range(1, 8))
+    result = await analyze(tools, deadline=Deadline.after(0.6), plan="best")
+    assert result.status is ResultStatus.COMPLETE
+    assert {report.status for report in result.stages.values()} == {StageStatus.OK}
+    assert result.stages["detect"].plan == "1 of 8 frames"
     assert {d.t_s for d in result.detections} == {result.coverage.frame_times_s[0]}
+
+
+async def test_a_plan_that_was_cut_down_tells_what_was_really_done():
+    tools = with_slow_looks("detect", slow=range(1, 8))
+    result = await analyze(tools, deadline=Deadline.after(0.6), plan="best")
+    assert result.plan is not None
+    assert (result.plan.name, result.plan.frames) == ("glance", 1)
+    assert result.plan.ocr_frames == len(tools.ocr.seen) >= 1
+    assert "'best', cut down when the time got short" in result.plan.reason
+
+
+async def test_a_plan_of_which_little_is_missing_is_called_after_the_next_one_below():
+    tools = with_slow_looks("detect", slow={3})
+    result = await analyze(tools, deadline=Deadline.after(0.6), plan="best")
+    assert result.status is ResultStatus.COMPLETE
+    assert result.stages["detect"].plan == "7 of 8 frames"
+    assert result.plan is not None
+    assert (result.plan.name, result.plan.frames, result.plan.ocr_frames) == ("thorough", 7, 8)
+
+
+@pytest.mark.parametrize("name", ["detect", "ocr", "scene", "unsafe"])
+async def test_a_first_look_that_is_late_makes_the_answer_partial_and_the_others_count(name):
+    tools = with_slow_looks(name, slow={looks_of(name)[0]})
+    result = await analyze(tools, deadline=Deadline.after(0.4), plan="best")
+    assert result.status is ResultStatus.PARTIAL
+    assert result.stages[name].status is StageStatus.TIMED_OUT
+    assert [frame.index for frame in getattr(tools, name).seen] == looks_of(name)[1:]
+    assert result.objects
+    assert result.text
+    assert result.plan is not None
+    assert result.plan.name == "best", "nothing was left out to make it whole"
+
+
+def looks_of(name: str) -> list[int]:
+    plan = planned("best")
+    return sorted(spread(plan.shares[name], of=plan.frames))
+
+
+async def test_speech_that_cannot_be_begun_in_time_is_given_up_at_once():
+    tools = toolbox()
+    async with analyzer(tools, FakeDecoders()) as subject:
+        subject.workshop.latencies.observe("transcribe:auto", ms=1e6, work=1)
+        analysis = subject.analyze(job(), CLIP, deadline=Deadline.after(600), plan="lean")
+        result = (await asyncio.wait_for(analysis, 30)).result
+    assert result.status is ResultStatus.PARTIAL
+    assert result.stages["transcribe"].status is StageStatus.TIMED_OUT
+    assert result.stages["transcribe"].error is ErrorCode.DEADLINE_EXCEEDED
+    assert not tools.transcribe.seen
+    rest = {report.status for name, report in result.stages.items() if name != "transcribe"}
+    assert rest == {StageStatus.OK}
+
+
+async def test_without_a_deadline_speech_is_begun_however_long_it_takes():
+    tools = toolbox()
+    async with analyzer(tools, FakeDecoders()) as subject:
+        subject.workshop.latencies.observe("transcribe:auto", ms=1e6, work=1)
+        analysis = await subject.analyze(job(), CLIP, deadline=Deadline.never())
+    assert analysis.result.status is ResultStatus.COMPLETE
+
+
+async def test_a_clip_without_a_deadline_waits_while_one_with_a_deadline_is_there():
+    hurried_tools = toolbox()
+    hurried_tools.transcribe.gate.clear()
+    hurried_tools.transcribe.expires = False
+    async with analyzer(hurried_tools, FakeDecoders()) as subject:
+        hurried = asyncio.create_task(subject.analyze(job(), CLIP, deadline=Deadline.after(60)))
+        while not hurried_tools.transcribe.seen:
+            await asyncio.sleep(0.005)
+        backfill = asyncio.create_task(subject.analyze(job(), CLIP, deadline=Deadline.never()))
+        await asyncio.sleep(0.05)
+        slots = subject.workshop.slots.stats()
+        assert slots.free == subject.workshop.slots.count - 1
+        assert slots.waiting, "beside free slots"
+        hurried_tools.transcribe.gate.set()
+        results = [(await task).result for task in (hurried, backfill)]
+    assert [result.status for result in results] == [ResultStatus.COMPLETE] * 2
+
+
+@pytest.mark.parametrize(("deadline", "jobs"), [(Deadline.after(3600), 1), (Deadline.never(), 0)], ids=["some", "none"])
+async def test_only_a_clip_with_a_deadline_is_a_load_and_only_until_it_ends(deadline, jobs):
+    tools = toolbox()
+    tools.transcribe.gate.clear()
+    async with analyzer(tools, FakeDecoders()) as subject:
+        running = asyncio.create_task(subject.analyze(job(), CLIP, deadline=deadline))
+        while not tools.transcribe.seen:
+            await asyncio.sleep(0.005)
+        assert subject.workshop.load.jobs == jobs
+        tools.transcribe.gate.set()
+        await running
+        assert subject.workshop.load.jobs == 0
 
 
 async def test_words_that_came_late_cost_only_themselves():

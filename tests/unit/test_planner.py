@@ -3,9 +3,9 @@
 import pytest
 
 from pipeline.forecast import PRIORS_MS, decode_work, forecast, pictures_decoded
-from pipeline.latency import LatencyBook
-from pipeline.planner import choose_plan
-from pipeline.plans import LADDER, Plan, plan_names
+from pipeline.latency import TYPICAL, LatencyBook
+from pipeline.planner import choose_plan, cut_down
+from pipeline.plans import LADDER, Plan, plan_named, plan_names
 from schemas.errors import ConfigurationError
 from schemas.media import ProbedMedia, SamplingPlan
 from schemas.result import Media
@@ -153,3 +153,67 @@ def test_an_english_title_saves_finding_out_the_language():
     assert choose_plan("auto", language="en", **asked).plan.asr == "tiny.en"
     assert choose_plan("auto", language="zh", **asked).plan.asr == "auto"
     assert choose_plan("auto", **asked).plan.asr == "auto"
+
+
+def looked(ocr: int, detect: int, unsafe: int, scene: int) -> dict[str, int]:
+    return {"ocr": ocr, "detect": detect, "unsafe": unsafe, "scene": scene}
+
+
+@pytest.mark.parametrize(
+    ("done", "rung"),
+    [
+        (looked(8, 8, 4, 3), "thorough"),
+        (looked(5, 6, 3, 3), "thorough"),
+        (looked(8, 5, 4, 4), "standard"),
+        (looked(2, 8, 4, 4), "lean"),
+        (looked(8, 8, 1, 4), "lean"),
+        (looked(8, 3, 4, 4), "glance"),
+        (looked(1, 1, 1, 1), "glance"),
+    ],
+)
+def test_a_plan_that_was_cut_down_has_the_name_of_the_rung_that_all_stages_reached(done, rung):
+    chosen = choose(float("inf"))
+    plan = cut_down(chosen, looked=done).plan
+    assert plan.name == rung
+    assert plan.shares == done
+    assert (plan.asr, plan.max_side_px) == (chosen.plan.asr, chosen.plan.max_side_px)
+
+
+def test_a_plan_that_was_cut_down_says_so_and_keeps_what_was_predicted_of_it():
+    chosen = choose(float("inf"))
+    done = cut_down(chosen, looked=looked(1, 2, 1, 1))
+    assert "'best', cut down" in done.reason
+    assert chosen.reason in done.reason
+    assert (done.predicted_ms, done.expected) == (chosen.predicted_ms, chosen.expected)
+
+
+def test_whoever_did_not_even_look_once_is_counted_and_the_cheapest_plan_named():
+    done = cut_down(choose(float("inf")), looked=looked(0, 8, 4, 4))
+    assert (done.plan.name, done.plan.ocr_frames) == ("glance", 0)
+
+
+def test_needed_of_a_plan_is_one_look_of_every_stage_beside_all_listening():
+    book = LatencyBook(PRIORS_MS)
+    best, glance = (forecast(plan_named(name), probed=clip(), latencies=book) for name in ("best", "glance"))
+    once_ms = sum(PRIORS_MS[key] for key in ("ocr", "detect", "unsafe", "scene"))
+    more_ms = 7 * PRIORS_MS["ocr"] + 7 * PRIORS_MS["detect"] + 3 * PRIORS_MS["unsafe"] + 3 * PRIORS_MS["scene"]
+    assert best.work_ms - best.needed_ms == pytest.approx(more_ms)
+    assert glance.needed_ms == glance.work_ms
+    assert best.glancing_ms - (best.looking_chain_ms - PRIORS_MS["detect"]) == pytest.approx(once_ms)
+
+
+def test_a_stage_that_is_sometimes_slow_is_promised_late_and_typically_quick():
+    book = LatencyBook(PRIORS_MS)
+    for ms in (10, 10, 10, 500):
+        book.observe("ocr", ms=ms, work=1)
+    promised = forecast(LADDER[0], probed=clip(), latencies=book)
+    typical = forecast(LADDER[0], probed=clip(), latencies=book, quantile=TYPICAL)
+    assert promised.looking_ms - typical.looking_ms == pytest.approx(LADDER[0].ocr_frames * 490)
+    assert promised.listening_ms == typical.listening_ms
+
+
+def test_no_sound_is_not_a_window_of_speech():
+    book = LatencyBook({**PRIORS_MS, "transcribe:auto": 10_000.0})
+    mute = forecast(LADDER[0], probed=clip(audio_s=0), latencies=book)
+    assert mute.listening_ms == PRIORS_MS["sentiment"] + PRIORS_MS["text"]
+    assert forecast(LADDER[0], probed=clip(audio_s=0.1), latencies=book).listening_ms > 10_000

@@ -2,12 +2,15 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from pipeline.forecast import Forecast
+from pipeline.load import START_SPAN_MS, START_WORK_MS, Load
+from pipeline.service.admission import Prospect
 from pipeline.service.analyst import LEAST_ANALYSIS_S, ClipAnalyst
 from schemas.deadline import Deadline
 from schemas.errors import ErrorCode, MediaError
@@ -38,6 +41,13 @@ class Fetcher:
 class Analyzer:
     fetcher: Fetcher
     error: Exception | None = None
+    workshop: SimpleNamespace = field(
+        default_factory=lambda: SimpleNamespace(slots=SimpleNamespace(count=6), load=Load())
+    )
+    now_s: float = 50.0
+
+    def clock(self) -> float:
+        return self.now_s
 
     async def analyze(self, job: VideoJob, path: Path, *, deadline: Deadline) -> SimpleNamespace:
         assert self.fetcher.open
@@ -87,3 +97,23 @@ async def test_a_clip_that_cannot_be_had_is_rejected_and_one_that_comes_too_late
 async def test_a_bug_comes_out():
     with pytest.raises(ZeroDivisionError):
         await ask(Fetcher(), ZeroDivisionError())
+
+
+def test_an_idle_house_has_nothing_left_and_expects_a_typical_job():
+    prospect = ClipAnalyst(Fetcher(), Analyzer(Fetcher())).prospect()
+    assert prospect == Prospect(cores=6, begun=0, left_s=0.0, work_s=START_WORK_MS / 1e3, span_s=START_SPAN_MS / 1e3)
+
+
+def test_what_is_left_of_the_jobs_under_way_is_told_in_seconds():
+    analyzer = Analyzer(Fetcher())
+    load, analyst = analyzer.workshop.load, ClipAnalyst(Fetcher(), analyzer)
+    load.begin("a", Forecast(listening_ms=200, looking_ms=0, looking_chain_ms=0, glancing_ms=0, fusing_ms=0))
+    load.begin("b", Forecast(listening_ms=100, looking_ms=0, looking_chain_ms=0, glancing_ms=0, fusing_ms=0))
+    with load.unit("a", clock=analyzer.clock):
+        analyzer.now_s += 0.05
+        prospect = analyst.prospect()
+    assert (prospect.cores, prospect.begun) == (6, 2)
+    assert prospect.left_s == pytest.approx(0.25)
+    assert (prospect.work_s, prospect.span_s) == (load.work_ms / 1e3, load.span_ms / 1e3)
+    load.end("a")
+    assert (analyst.prospect().begun, analyst.prospect().left_s) == (1, pytest.approx(0.1))

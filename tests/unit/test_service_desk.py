@@ -1,9 +1,11 @@
 """Every record ends in one parcel: a result and a line about it, and what its kind of end asks for."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 
 import pytest
 
+from pipeline.bus.base import Consumer, Outgoing, Partition
 from pipeline.bus.errors import BusError
 from pipeline.bus.memory import MemoryBus
 from pipeline.ingest.message import BadMessage, Poison
@@ -12,6 +14,9 @@ from pipeline.service.desk import Desk
 from pipeline.service.dispatcher import Order
 from pipeline.service.ledger import Ledger
 from pipeline.service.outbox import Outbox
+from pipeline.service.post import Post
+from pipeline.service.posting import LONGEST_S, MARGIN_S, START_S
+from pipeline.service.transactions import TransactionalOutbox
 from schemas.errors import ErrorCode
 from schemas.job import Lane
 from schemas.result import ErrorInfo, FusedResult, ResultStatus
@@ -30,16 +35,40 @@ class Clock:
         return self.now_s
 
 
+class Owner:
+    """Enters into the ledger what a consumer is given."""
+
+    def __init__(self, ledger: Ledger, consumer: Consumer) -> None:
+        self._ledger = ledger
+        self._consumer = consumer
+
+    def assigned(self, partitions: Sequence[Partition]) -> None:
+        self._ledger.assign(partitions, self._consumer.committed(partitions))
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        self._ledger.revoke(partitions)
+
+    lost = revoked
+
+
 class Office:
     """A desk whose outgoing messages land in a bus."""
 
-    def __init__(self, *, hand_over: bool = True) -> None:
+    def __init__(self, *, hand_over: bool = True, exactly_once: bool = False) -> None:
         self.bus = memory_bus()
         self.ledger = Ledger()
-        self.outbox = Outbox(self.bus.producer(), self.ledger)
+        self.outbox: Post = self._transactions() if exactly_once else Outbox(self.bus.producer(), self.ledger)
         self.outbox.start()
         self.clock = Clock()
         self.desk = Desk(self.outbox, SENDER, hand_over=hand_over, clock=self.clock)
+
+    def _transactions(self) -> TransactionalOutbox:
+        consumer = self.bus.consumer(group_id="group", client_id="test")
+        consumer.subscribe([SENDER.topics.realtime], Owner(self.ledger, consumer))
+        consumer.poll(0)
+        return TransactionalOutbox(
+            lambda: self.bus.transactional_producer(transactional_id="slot"), consumer, self.ledger, died=print
+        )
 
     def order(self, lane: Lane = Lane.REALTIME, *, age_s: float = 0.0) -> Order:
         asked = parts.job(lane=lane, budget_ms=500 if lane is Lane.REALTIME else None)
@@ -213,3 +242,56 @@ def test_every_kind_of_answer_is_counted_by_lane(status, office):
     assert office.desk.counts == {(lane, status): 1 for lane in Lane}
     assert len(results(bus)) == 2
     assert all(isinstance(answer, FusedResult) for answer in results(bus))
+
+
+def slow_down(office: Office, monkeypatch: pytest.MonkeyPatch, *, each_s: float) -> None:
+    """Let so much time pass with each message that is sent."""
+    check = office.bus.check
+
+    def check_slowly(message: Outgoing) -> None:
+        office.clock.now_s += each_s
+        check(message)
+
+    monkeypatch.setattr(office.bus, "check", check_slowly)
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_the_desk_learns_how_long_it_takes_until_all_of_an_answer_is_stored(exactly_once, monkeypatch):
+    office = Office(exactly_once=exactly_once)
+    assert office.desk.posting.reserve_s == START_S + MARGIN_S
+    slow_down(office, monkeypatch, each_s=0.02)
+    order = office.order()
+    office.desk.answered(order, parts.result(order.job))
+    assert len(sla_events(office.sent())) == 1
+    assert office.desk.posting.reserve_s == pytest.approx(0.02 + 0.02 + MARGIN_S)  # the line and the result
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_what_was_tried_in_vain_counts_too_but_not_without_end(exactly_once, monkeypatch):
+    office = Office(exactly_once=exactly_once)
+    office.bus.fail_next("send", BusError("away", retryable=True))
+    for module in ("outbox", "transactions"):
+        monkeypatch.setattr(f"pipeline.service.{module}.BACKOFF_S", 0.0)
+        logging.getLogger(f"pipeline.service.{module}").setLevel(logging.CRITICAL)
+    slow_down(office, monkeypatch, each_s=60.0)
+    order = office.order()
+    office.desk.answered(order, parts.result(order.job))
+    office.sent()
+    assert office.desk.posting.reserve_s == pytest.approx(LONGEST_S + MARGIN_S)
+
+
+@pytest.mark.parametrize("how", ["refused", "expired", "store away"])
+def test_answers_that_turn_a_job_away_tell_as_much_about_posting(how, office, monkeypatch):
+    slow_down(office, monkeypatch, each_s=0.01)
+    turn_away(office.desk, office.order(), how)
+    office.sent()
+    assert office.desk.posting.reserve_s == pytest.approx(0.03 + MARGIN_S)  # with the job that is handed over
+
+
+def test_an_answer_that_is_not_ours_to_give_any_more_tells_nothing(office):
+    order = office.order()
+    office.ledger.revoke([order.claim.partition])
+    office.clock.now_s += 60.0
+    office.desk.answered(order, parts.result(order.job))
+    assert results(office.sent()) == []
+    assert office.desk.posting.reserve_s == START_S + MARGIN_S

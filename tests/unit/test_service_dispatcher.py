@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from pipeline.service.admission import DoorPolicy
+from pipeline.service.admission import Prospect
 from pipeline.service.dispatcher import Dispatcher, Order, Places
 from pipeline.service.ledger import Claim
 from schemas.job import Lane
@@ -13,6 +13,8 @@ from tests.unit.service_parts import Analyst, Outcomes, job, order, settle
 from tests.unit.virtual_time import in_virtual_time, now_s
 
 SPARE_S = 0.02
+EACH_S = 1.0
+"""What a job takes in a house that can be full."""
 
 
 class House:
@@ -22,14 +24,14 @@ class House:
         self.analyst = Analyst()
         self.outcomes = Outcomes()
         self.void: set[Claim] = set()
-        self.door = DoorPolicy(places=total, least_s=least_s)
+        self.spare_s = SPARE_S
         self.dispatcher = Dispatcher(
             self.analyst,
             self.outcomes,
             places=Places(total=total, backfill=backfill),
-            door=self.door,
+            least_s=least_s,
             still_ours=lambda claim: claim not in self.void,
-            spare_s=SPARE_S,
+            spare_s=lambda: self.spare_s,
             clock=now_s,
         )
 
@@ -38,6 +40,17 @@ class House:
         self.dispatcher.offer(offered)
         await settle()
         return offered
+
+    def expect(self, *, begun: int = 0, left_s: float = 0.0, each_s: float = EACH_S) -> None:
+        """Let jobs take ``each_s`` on the one core, of ``begun`` ones what is left."""
+        self.analyst.expects = Prospect(cores=1, begun=begun, left_s=left_s, work_s=each_s, span_s=each_s)
+
+    async def jobs_before_one_more(self) -> float:
+        """Knock at the door without enough time, and hear how many jobs are before it."""
+        self.expect()
+        knocks = await self.offer("knocks", in_s=EACH_S / 2)
+        assert self.outcomes.told.pop() == ("refused", knocks)
+        return self.outcomes.verdicts.pop().wait_s / EACH_S
 
     async def finish(self, name: str) -> None:
         self.analyst.finish(name)
@@ -118,20 +131,93 @@ async def test_a_job_that_is_late_when_it_comes_is_told_so_and_not_begun() -> No
 
 
 @in_virtual_time
-async def test_a_job_that_would_not_get_its_turn_is_refused_at_once() -> None:
+async def test_a_job_that_would_not_be_whole_in_its_turn_is_refused_at_once_and_told_when_to_come_again() -> None:
     house = House(total=1, least_s=0.1)
-    house.door.learn(10.0)
+    house.expect()
     await house.offer("running", in_s=1.0)
     await house.offer("too many", in_s=1.0)
     assert house.told == [("refused", "too many")]
+    [verdict] = house.outcomes.verdicts
+    assert verdict.wait_s == pytest.approx(EACH_S)
+    assert verdict.retry_after_s == pytest.approx(EACH_S + EACH_S - (1.0 - SPARE_S))
     assert house.dispatcher.waiting(Lane.REALTIME) == 0
+    await house.finish_all()
+
+
+@in_virtual_time
+async def test_a_job_finds_room_when_little_is_left_of_the_one_under_way() -> None:
+    house = House(total=1, least_s=0.1)
+    house.expect()
+    await house.offer("running", in_s=9.0)
+    house.expect(begun=1, left_s=0.1)
+    await house.offer("next", in_s=EACH_S + 0.1 + SPARE_S + 0.001)
+    assert house.told == []
+    await house.offer("after", in_s=EACH_S + 0.1 + SPARE_S + 0.001)
+    assert house.told == [("refused", "after")]
+    await house.finish_all()
+
+
+@in_virtual_time
+async def test_the_door_counts_realtime_that_runs_and_realtime_that_waits_and_no_backfill() -> None:
+    house = House(total=2, backfill=1)
+    for name in ("a", "b"):
+        await house.offer(f"backfill {name}", Lane.BACKFILL, in_s=9.0)
+    for name in ("runs", "waits", "waits too"):
+        await house.offer(name, in_s=9.0)
+    assert house.dispatcher.running == 2
+    assert await house.jobs_before_one_more() == 3
+    await house.finish_all()
+
+
+@in_virtual_time
+async def test_a_job_that_was_told_while_it_waited_is_in_nobodys_way() -> None:
+    house = House(total=1)
+    await house.offer("running", in_s=9.0)
+    for name in ("a", "b"):
+        await house.offer(name, in_s=0.5)
+    assert await house.jobs_before_one_more() == 3
+    await asyncio.sleep(0.5)
+    assert house.told == [("expired", "a"), ("expired", "b")]
+    assert await house.jobs_before_one_more() == 1
+    await house.finish("running")
+    await house.offer("next", in_s=9.0)
+    assert await house.jobs_before_one_more() == 1
+    await house.finish_all()
+
+
+@in_virtual_time
+@pytest.mark.parametrize("when", ["before it came", "while it waited", "after it was told"])
+async def test_a_job_whose_partition_goes_is_counted_once_and_then_no_more(when: str) -> None:
+    house = House(total=1)
+    if when != "before it came":
+        await house.offer("running", in_s=9.0)
+    lost = order(job("lost"), clock=now_s, in_s=0.5)
+    house.void |= {lost.claim} if when == "before it came" else set()
+    house.dispatcher.offer(lost)
+    house.void |= {lost.claim} if when == "while it waited" else set()
+    await asyncio.sleep(1)
+    house.void |= {lost.claim} if when == "after it was told" else set()
+    await house.finish_all()
+    for name in ("a", "b"):
+        await house.offer(name, in_s=9.0)
+    assert await house.jobs_before_one_more() == 2
+    assert house.outcomes.of(lost) == (["expired"] if when == "after it was told" else [])
+    await house.finish_all()
+
+
+@in_virtual_time
+@pytest.mark.parametrize(("more_s", "welcome"), [(0.001, True), (-0.001, False)])
+async def test_the_least_that_an_answer_takes_must_be_left_when_it_has_to_be_sent(more_s: float, welcome: bool) -> None:
+    house = House(least_s=0.1)
+    await house.offer("a", in_s=0.1 + SPARE_S + more_s)
+    assert house.told == ([] if welcome else [("refused", "a")])
     await house.finish_all()
 
 
 @in_virtual_time
 async def test_backfill_and_jobs_without_a_deadline_are_never_refused() -> None:
     house = House(total=1, least_s=0.1)
-    house.door.learn(10.0)
+    house.expect(each_s=10.0)
     await house.offer("running")
     await house.offer("patient")
     await house.offer("backfill", Lane.BACKFILL, in_s=1.0)
@@ -151,6 +237,29 @@ async def test_a_job_that_still_waits_is_told_before_its_deadline_and_not_begun_
     assert not waiting.deadline.expired
     await house.finish_all()
     assert [asked.job_id for asked in house.analyst.begun] == ["running"]
+
+
+@in_virtual_time
+async def test_an_analysis_is_to_be_ready_early_enough_for_its_answer_to_be_sent() -> None:
+    house = House(total=1)
+    at_once = await house.offer("at once", in_s=5.0)
+    waited = await house.offer("waited", in_s=9.0)
+    await house.offer("patient")
+    house.spare_s = 0.07  # sending has become slower meanwhile
+    await house.finish_all()
+    assert house.analyst.deadlines["at once"].at_s == pytest.approx(at_once.deadline.at_s - SPARE_S)
+    assert house.analyst.deadlines["waited"].at_s == pytest.approx(waited.deadline.at_s - 0.07)
+    assert house.analyst.deadlines["patient"].at_s == float("inf")
+
+
+@in_virtual_time
+async def test_a_job_that_is_left_no_time_but_for_sending_is_told_at_once() -> None:
+    house = House(total=1, backfill=1)
+    await house.offer("running")
+    await house.offer("backfill", Lane.BACKFILL, in_s=SPARE_S / 2)
+    assert now_s() == 0
+    assert house.told == [("expired", "backfill")]
+    await house.finish_all()
 
 
 @in_virtual_time
@@ -188,21 +297,6 @@ async def test_a_job_whose_partition_went_is_neither_begun_nor_answered() -> Non
     await house.finish("ours")
     await asyncio.sleep(20)
     assert house.told == [("answered", "ours")]
-
-
-@in_virtual_time
-async def test_the_door_learns_from_realtime_alone_and_from_its_place_on() -> None:
-    house = House(total=1)
-    before_s = house.door.cost_s
-    await house.offer("backfill", Lane.BACKFILL)
-    await asyncio.sleep(5)
-    await house.offer("waited")
-    await asyncio.sleep(5)
-    await house.finish("backfill")
-    assert house.door.cost_s == before_s
-    await asyncio.sleep(before_s)
-    await house.finish("waited")
-    assert house.door.cost_s == pytest.approx(before_s)
 
 
 @in_virtual_time

@@ -111,6 +111,21 @@ def test_what_is_answered_out_of_order_is_noted_with_the_commit(bus, member):
     assert committed(bus) == {partition(): 2}
 
 
+def test_a_parcel_is_told_that_it_is_stored_when_its_transaction_is_and_not_before(bus, member, monkeypatch):
+    commit = MemoryTransactionalProducer.commit
+    told: list[str] = []
+
+    def note_when(self: MemoryTransactionalProducer, *args: Offsets, **more: Membership) -> None:
+        told.append("transaction")
+        commit(self, *args, **more)
+
+    monkeypatch.setattr(MemoryTransactionalProducer, "commit", note_when)
+    bus.fail_next("transaction", AWAY)
+    member.outbox.put(Parcel(member.claim(), [message("answer")], stored=lambda: told.append("stored")))
+    assert member.outbox.close(5)
+    assert told == ["transaction", "transaction", "stored"]
+
+
 @pytest.mark.parametrize("step", ["send", "transaction"])
 def test_a_transaction_that_fails_is_made_again_and_seen_once(step, bus, member):
     bus.fail_next(step, AWAY, times=3)

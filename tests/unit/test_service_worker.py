@@ -13,7 +13,7 @@ import pytest
 from pipeline.bus.base import Outgoing, Partition
 from pipeline.bus.errors import BusError
 from pipeline.bus.memory import MAX_POLL_RECORDS, MemoryBus
-from pipeline.service import outbox, poll_thread, transactions
+from pipeline.service import outbox, poll_thread, posting, transactions
 from pipeline.service import worker as worker_module
 from pipeline.service.dispatcher import Analyst, Places
 from pipeline.service.worker import Worker, WorkerPolicy
@@ -139,6 +139,24 @@ async def test_poison_among_jobs_goes_to_the_dead_letters_and_stops_nothing(bus,
     assert Counter(letter.error_class for letter in dead_letters(bus)) == Counter(
         ["NotJson", "MissingField", "Tombstone"]
     )
+
+
+async def test_an_analysis_ends_early_enough_for_its_answer_to_be_stored_in_time(bus, worker_on, monkeypatch):
+    monkeypatch.setattr(posting, "START_S", AMPLE_MS / 1e3 / 2)
+    left_s: list[float] = []
+
+    @parts.Obliging
+    async def note_what_is_left(job: VideoJob, *, deadline: Deadline) -> FusedResult:
+        left_s.append(deadline.remaining())
+        return parts.result(job)
+
+    send(bus, 1)
+    async with at_work(worker_on(bus, note_what_is_left)) as worker:
+        await until(lambda: everything_is_committed(bus))
+        assert worker.desk is not None
+        assert worker.desk.posting.reserve_s == pytest.approx(posting.START_S + posting.MARGIN_S)  # one tells little
+    [given_s] = left_s
+    assert AMPLE_MS / 1e3 / 4 < given_s <= AMPLE_MS / 1e3 / 2 - posting.MARGIN_S
 
 
 async def test_a_job_that_is_late_is_expired_and_answered_in_the_backfill_lane(bus, worker_on):
@@ -291,6 +309,7 @@ async def test_of_jobs_that_wait_together_realtime_goes_first_and_backfill_is_an
 async def test_a_full_backfill_lane_is_held_back_while_realtime_comes_and_let_in_when_there_is_room(bus, worker_on):
     free = asyncio.Event()
 
+    @parts.Obliging
     async def slow_backfill(job: VideoJob, *, deadline: Deadline) -> FusedResult:
         if job.lane is Lane.BACKFILL:
             await free.wait()

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from pipeline import worker_command
 from pipeline.bus.errors import BusError
 from pipeline.bus.memory import MemoryBus
 from pipeline.bus.topics import Topics
+from pipeline.load import Load
 from pipeline.service.worker import Worker
 from pipeline.settings import Settings
 from schemas.deadline import Deadline
@@ -34,6 +36,8 @@ class Surroundings:
         self.open: list[str] = []
         self.connections: list[Any] = []
         self.workers: list[Worker] = []
+        self.workshop = SimpleNamespace(slots=SimpleNamespace(count=2), load=Load())
+        self.clock = time.monotonic
 
     def bus_on(self, connection: Any) -> MemoryBus:
         self.connections.append(connection)
@@ -86,7 +90,7 @@ async def working(around: Surroundings, with_settings: Settings) -> AsyncIterato
     """The command, until SIGTERM."""
     task = await running(
         worker_command._work(with_settings),
-        lambda: bool(around.workers) and bool(around.workers[0].ledger.partitions),
+        lambda: bool(around.workers) and around.workers[0].ready,
     )
     yield around.workers[0]
     os.kill(os.getpid(), signal.SIGTERM)
@@ -102,6 +106,25 @@ async def test_settings_become_the_workers_policy(around):
     assert 1 <= policy.places.backfill < policy.places.total
     assert str(os.getpid()) in policy.worker_id
     assert [connection.bootstrap for connection in around.connections] == ["broker:1"]
+
+
+@pytest.mark.parametrize(("decode_workers", "places", "decoders"), [(2, 1, 2), (2, 6, 6), (4, 4, 4), (9, 4, 9)])
+def test_there_is_a_decoder_for_each_place_at_least(decode_workers, places, decoders, monkeypatch):
+    given: list[Settings] = []
+
+    async def take(settings: Settings) -> None:
+        given.append(settings)
+
+    monkeypatch.setattr(worker_command, "_work", take)
+    asked = settings(decode_workers=decode_workers, worker_places=places)
+    worker_command.run_worker(asked)
+    assert given == [asked.model_copy(update={"decode_workers": decoders})]
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_by_default_there_are_two_places_for_each_core_that_the_process_may_use(cores, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    assert (settings().worker_places, settings().cpu_slots) == (2 * cores, cores)
 
 
 async def test_jobs_of_the_prefixed_topics_are_answered_and_sigterm_ends_it_all(around):
@@ -126,7 +149,7 @@ async def test_health_is_served_on_the_port_that_was_set(around, unused_tcp_port
 async def test_a_broker_that_refuses_the_worker_is_an_error_and_everything_is_closed(around):
     task = await running(
         worker_command._work(settings()),
-        lambda: bool(around.workers) and bool(around.workers[0].ledger.partitions),
+        lambda: bool(around.workers) and around.workers[0].ready,
     )
     around.bus.fail_next("poll", BusError("not allowed", retryable=False))
     with pytest.raises(BusError, match="not allowed"):

@@ -9,8 +9,17 @@ from schemas.deadline import Deadline
 from schemas.errors import DeadlineExceeded
 from schemas.media import SAMPLE_RATE_HZ, AudioClip
 from schemas.perception import SpeechSpan
-from stages.mel import Mel
-from stages.transcribe import AsrModel, HeardTranscript, SpeechTask, Transcriber
+from stages.mel import FRAMES_PER_S, Mel
+from stages.speech_window import MAX_WINDOW_S
+from stages.transcribe import (
+    MIN_WINDOW_S,
+    SLACK_S,
+    AsrModel,
+    HeardTranscript,
+    SpeechTask,
+    Transcriber,
+    decoding_work,
+)
 from stages.whisper import Decoded, Piece
 
 NEVER = Deadline.never()
@@ -169,3 +178,29 @@ def test_one_model_may_do_everything():
     transcriber.warm()
     assert transcriber.model == "turbo"
     assert transcriber.run(task((1, 4, QUIET)), deadline=NEVER).text == "Hi."
+
+
+def test_a_word_costs_the_smallest_window_and_silence_no_less():
+    assert decoding_work(0.0) == decoding_work(0.5) == decoding_work(MIN_WINDOW_S - SLACK_S) == MIN_WINDOW_S
+
+
+def test_more_speech_is_never_less_work():
+    work = [decoding_work(tenth / 10) for tenth in range(1_000)]
+    assert work == sorted(work)
+    assert all(work_s >= tenth / 10 for tenth, work_s in enumerate(work)), "what is said is all in some window"
+
+
+@pytest.mark.parametrize("windows", [1, 2, 3, 10])
+def test_every_window_of_speech_costs_its_slack(windows: int):
+    full_s = windows * MAX_WINDOW_S
+    assert decoding_work(full_s) == pytest.approx(full_s + windows * SLACK_S)
+    assert decoding_work(full_s + 1) - decoding_work(full_s) == pytest.approx(1 + SLACK_S), "another one begins"
+
+
+@pytest.mark.parametrize("speech_s", [1.0, 3.0, 5.0, 10.0, 14.0])
+def test_the_work_of_one_window_is_what_the_model_hears(
+    transcriber: Transcriber, english: FakeWhisper, speech_s: float
+):
+    transcriber.run(task((0, speech_s, QUIET)), deadline=NEVER)
+    (frames,) = english.frames
+    assert decoding_work(speech_s) == pytest.approx(frames / FRAMES_PER_S)

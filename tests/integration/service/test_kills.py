@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 
 KILLS = int(os.environ.get("HALFSECOND_KILLS", "2"))
 PER_S = 60
+JOB = "sleep 0.01"
+"""Short, so that what has piled up meanwhile is soon done: backfill waits until all of realtime is."""
+
 EACH_S = 9.5
 """A session timeout, a takeover, and some time in which all is well."""
 
@@ -69,7 +72,7 @@ def test_kills_lose_nothing_double_nothing_and_are_soon_made_good(
 ) -> None:
     workers = [start_worker(*mode), start_worker(*mode)]
     kills: list[Kill] = []
-    with checker.load(mixed_jobs(int(PER_S * EACH_S * (KILLS + 0.5)), "sleep 0.03"), per_s=PER_S):
+    with checker.load(mixed_jobs(int(PER_S * EACH_S * (KILLS + 0.5)), JOB), per_s=PER_S):
         checker.wait_for_answers(100)
         for _ in range(KILLS):
             victim = workers.pop(0)
