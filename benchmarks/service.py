@@ -75,7 +75,7 @@ def _parts(options: argparse.Namespace) -> dict[str, Measure]:
     }
     if {"capacity", "lanes"} & set(options.only) or options.long:
         clips = real_clips(llm=options.llm)
-        seconds = Seconds(closed=15, easy=30, hard=20) if quick else Seconds(closed=45, easy=150, hard=90)
+        seconds = Seconds(closed=15, easy=30, hard=20) if quick else Seconds(closed=45, easy=120, hard=60)
         every["capacity"] = partial(service_capacity.measure, clips=clips, seconds=seconds)
         every["lanes"] = partial(service_lanes.measure, clips=clips, seconds=20 if quick else 120)
         if options.long:
