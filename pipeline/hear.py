@@ -90,13 +90,15 @@ async def _transcribe(run: JobRun, audio: AudioClip, spans: tuple[SpeechSpan, ..
     await run.planned.wait()
     if run.chosen is None:
         return
-    asr = run.chosen.plan.asr
+    plan = run.chosen.plan
+    asr = plan.asr
     key = f"transcribe:{asr}"
     speech_s = sum(span.end_s - span.start_s for span in spans)
     with run.board.running("transcribe", model=tool.model, plan=asr) as record:
         # The thread stops by itself early enough for the words to be understood; what it has by then still counts.
         deadline = run.cutoff.reserve(run.workshop.latencies.predict_ms("text", work=1) / 1e3)
-        task = SpeechTask(audio=audio, spans=spans, model=asr, language_hint=run.title_language())
+        hint = run.title_language()
+        task = SpeechTask(audio=audio, spans=spans, model=asr, language_hint=hint, hasty=plan.hasty_asr)
         try:
             transcript = await run.unit(
                 record,

@@ -13,6 +13,7 @@ class Plan:
     """How many frames each stage sees, and who listens: ``asr`` is a model of the transcriber, or ``auto``.
 
     ``key_frames_only``: for long shots of many pixels, where decoding up to other frames would take all the time.
+    ``hasty_asr``: one reading of what is said, where more would be better.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Plan:
     asr: AsrModel
     max_side_px: int
     key_frames_only: bool = False
+    hasty_asr: bool = False
 
     @property
     def shares(self) -> dict[str, int]:
@@ -39,7 +41,7 @@ LADDER: tuple[Plan, ...] = (
     Plan("best", frames=8, ocr_frames=8, scene_frames=4, unsafe_frames=4, asr="auto", max_side_px=960),
     Plan("thorough", frames=6, ocr_frames=5, scene_frames=3, unsafe_frames=3, asr="auto", max_side_px=640),
     Plan("standard", frames=5, ocr_frames=3, scene_frames=2, unsafe_frames=2, asr="auto", max_side_px=640),
-    Plan("lean", frames=4, ocr_frames=2, scene_frames=1, unsafe_frames=1, asr="auto", max_side_px=640),
+    Plan("lean", frames=4, ocr_frames=2, scene_frames=1, unsafe_frames=1, asr="auto", max_side_px=640, hasty_asr=True),
     Plan(
         "skim",
         frames=4,
@@ -49,8 +51,11 @@ LADDER: tuple[Plan, ...] = (
         asr="auto",
         max_side_px=640,
         key_frames_only=True,
+        hasty_asr=True,
     ),
-    Plan("glance", frames=1, ocr_frames=1, scene_frames=1, unsafe_frames=1, asr="auto", max_side_px=640),
+    Plan(
+        "glance", frames=1, ocr_frames=1, scene_frames=1, unsafe_frames=1, asr="auto", max_side_px=640, hasty_asr=True
+    ),
 )
 """Measured on the reference clips: below 5 frames objects are missed (8: 28 of 31, 5: 27, 4: 26), below 3 OCR frames
 captions are; more than 640 pixels finds nothing more, and is kept for pages that people look at."""

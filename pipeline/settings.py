@@ -43,7 +43,7 @@ class Settings(BaseSettings):
     )
     decode_workers: Annotated[
         int,
-        Field(ge=2, description="Warm decoder processes; a clip uses two at first. A worker has one a place at least"),
+        Field(ge=2, description="Warm decoder processes; a clip uses two at first. A worker has two more than places"),
     ] = 2
 
     detector: Annotated[Literal["ssd", "yolox"], Field(description="yolox needs its file: see yolox_path")] = "ssd"

@@ -21,10 +21,13 @@ from pipeline.settings import Settings
 
 log = logging.getLogger(__name__)
 
+DECODERS_OF_BACKFILL = 2
+"""A backfill job may wait for a slot with its decoders borrowed: realtime is not to miss them."""
+
 
 def run_worker(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT, then drain. Raises ``ConfigurationError`` and ``BusError``."""
-    decoders = max(settings.decode_workers, settings.worker_places)
+    decoders = max(settings.decode_workers, settings.worker_places + DECODERS_OF_BACKFILL)
     asyncio.run(_work(settings.model_copy(update={"decode_workers": decoders})))
 
 

@@ -38,6 +38,6 @@ def judge(prospect: Prospect, *, under_way: int, remaining_s: float, least_s: fl
     With nobody before it, it gets whatever answer it can, if there is time for any (``least_s``).
     """
     wait_s = (prospect.left_s + max(0, under_way - prospect.begun) * prospect.work_s) / prospect.cores
-    needed_s = wait_s + max(least_s, prospect.span_s) if under_way else least_s
+    needed_s = wait_s + max(least_s, prospect.span_s) if wait_s or under_way else least_s
     late_by_s = needed_s - remaining_s
     return Verdict(late_by_s <= 0, wait_s, max(0.0, late_by_s))

@@ -11,7 +11,7 @@ LONGEST_S = 0.1
 
 WINDOW = 256
 QUANTILE = 0.99
-MARGIN_S = 0.005
+MARGIN_S = 0.008
 """For the one in a hundred. Most answers are ready before they must be."""
 
 

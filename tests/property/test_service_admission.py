@@ -57,7 +57,7 @@ def test_with_others_before_it_a_job_needs_time_for_a_whole_answer_after_them(
     prospect: Prospect, under_way: int, remaining_s: float, least_s: float
 ) -> None:
     verdict = judge(prospect, under_way=under_way, remaining_s=remaining_s, least_s=least_s)
-    assume(verdict.wait_s > 0)
+    assume(under_way or verdict.wait_s > 0)  # those before it may have overrun: then they are there all the same
     assert verdict.admitted == (remaining_s >= verdict.wait_s + max(prospect.span_s, least_s))
 
 

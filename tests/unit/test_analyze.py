@@ -83,6 +83,13 @@ async def test_each_stage_looks_at_as_many_frames_as_planned():
     assert looks == [plan.frames, plan.ocr_frames, plan.scene_frames, plan.unsafe_frames]
 
 
+@pytest.mark.parametrize(("name", "hasty"), [("best", False), ("standard", False), ("lean", True), ("glance", True)])
+async def test_thorough_plans_listen_thoroughly(name: str, hasty: bool):
+    tools = toolbox()
+    await analyze(tools, plan=name)
+    assert [speech.hasty for speech in tools.transcribe.seen] == [hasty]
+
+
 async def test_a_clip_without_sound_is_complete_and_its_listening_absent():
     result = await analyze(decoders=FakeDecoders(audio_clip=AudioClip(np.zeros(0, np.float32))))
     assert result.status is ResultStatus.COMPLETE
@@ -329,6 +336,13 @@ async def test_one_failing_model_leaves_the_others_alone():
     assert result.status is ResultStatus.PARTIAL
     assert result.stages["ocr"].error is ErrorCode.MODEL_FAILED
     assert result.stages["detect"].status is StageStatus.OK
+
+
+async def test_what_was_not_asked_for_is_not_missing_from_a_plan_that_was_cut_down():
+    tools = with_slow_looks("detect", slow={3})
+    result = await analyze(tools, deadline=Deadline.after(0.6), plan="best", want=("detect", "scene"))
+    assert result.plan is not None
+    assert (result.plan.name, result.plan.frames, result.plan.ocr_frames) == ("thorough", 7, 8)
 
 
 async def test_what_was_not_asked_for_is_skipped_and_not_missed():

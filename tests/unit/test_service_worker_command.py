@@ -108,8 +108,8 @@ async def test_settings_become_the_workers_policy(around):
     assert [connection.bootstrap for connection in around.connections] == ["broker:1"]
 
 
-@pytest.mark.parametrize(("decode_workers", "places", "decoders"), [(2, 1, 2), (2, 6, 6), (4, 4, 4), (9, 4, 9)])
-def test_there_is_a_decoder_for_each_place_at_least(decode_workers, places, decoders, monkeypatch):
+@pytest.mark.parametrize(("decode_workers", "places", "decoders"), [(2, 1, 3), (2, 6, 8), (4, 4, 6), (9, 4, 9)])
+def test_there_is_a_decoder_for_each_place_and_two_for_backfill_at_least(decode_workers, places, decoders, monkeypatch):
     given: list[Settings] = []
 
     async def take(settings: Settings) -> None:

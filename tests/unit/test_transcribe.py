@@ -1,6 +1,7 @@
 """The stage, with models that only remember what they were asked."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from stages.mel import FRAMES_PER_S, Mel
 from stages.speech_window import MAX_WINDOW_S
 from stages.transcribe import (
     MIN_WINDOW_S,
+    OTHER_BEAMS,
     SLACK_S,
     AsrModel,
     HeardTranscript,
@@ -35,6 +37,7 @@ class FakeWhisper:
         self.says = says
         self.frames: list[int] = []
         self.asked: list[tuple[str, str, int]] = []
+        self.beams: list[int] = []
         self.listened = 0
 
     def languages(self, mel: Mel) -> dict[str, float]:
@@ -44,6 +47,7 @@ class FakeWhisper:
     def decode(self, mel: Mel, *, language: str, prompt: str, max_tokens: int, beams: int) -> Decoded:
         self.frames.append(mel.shape[1])
         self.asked.append((language, prompt, max_tokens))
+        self.beams.append(beams)
         return Decoded((Piece(0.0, 1.0, self.says),), mean_logprob=-0.25, no_speech=0.0)
 
 
@@ -104,6 +108,15 @@ def test_mandarin_comes_out_in_simplified_characters(transcriber: Transcriber, m
     found = transcriber.run(task((1, 4, LOUD)), deadline=NEVER)
     assert (found.language, found.text, found.model) == ("zh", "你好，广州。", "large")
     assert "普通话" in multilingual.asked[0][1]
+
+
+def test_a_hasty_task_follows_one_reading_where_others_follow_several(
+    transcriber: Transcriber, english: FakeWhisper, multilingual: FakeWhisper
+):
+    both = task((1, 4, QUIET), (5, 7, LOUD))
+    transcriber.run(both, deadline=NEVER)
+    transcriber.run(replace(both, hasty=True), deadline=NEVER)
+    assert (english.beams, multilingual.beams) == ([1, 1], [OTHER_BEAMS, 1])
 
 
 def test_each_stretch_keeps_its_language(transcriber: Transcriber):
