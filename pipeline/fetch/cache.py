@@ -107,7 +107,8 @@ class ClipCache:
             raise OSError("the folder for clips cannot be used")
 
     def _evict(self) -> None:
-        clips = sorted(self._clips(), key=lambda clip: clip.used_ns)
+        # By name where times are the same: whoever evicts at the same time must take the same ones, not others besides.
+        clips = sorted(self._clips(), key=lambda clip: (clip.used_ns, clip.name))
         excess_bytes = sum(clip.size_bytes for clip in clips) - self._max_bytes
         for clip in clips:
             if excess_bytes <= 0:

@@ -94,6 +94,16 @@ def test_what_was_unused_for_longest_goes_first(tmp_path: Path) -> None:
     assert [found(cache, data) for data in (b"aaaa", b"bbbb", b"cccc")] == [True, False, True]
 
 
+def test_of_clips_used_at_the_same_time_everybody_evicts_the_same_ones(tmp_path: Path) -> None:
+    cache = open_cache(tmp_path / "clips")
+    clips = [bytes([number]) * 300 for number in range(3)]
+    for clip in clips:
+        land(cache, clip).close()
+        os.utime(tmp_path / "clips" / sha256(clip), ns=(1, 1))
+    open_cache(tmp_path / "clips", max_bytes=300)
+    assert names_in(tmp_path / "clips") == [max(map(sha256, clips))]
+
+
 def test_a_clip_that_is_being_read_outlives_its_eviction(tmp_path: Path) -> None:
     cache = open_cache(tmp_path, max_bytes=10)
     with land(cache, b"aaaaaa") as clip:
