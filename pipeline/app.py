@@ -52,14 +52,16 @@ from stages.workers import DecodePool
 
 
 @asynccontextmanager
-async def open_analyzer(settings: Settings) -> AsyncIterator[Analyzer]:
+async def open_analyzer(settings: Settings, *, for_patient: int | None = None) -> AsyncIterator[Analyzer]:
     """Load every model, start the decoders, run each once, and yield the analyzer. Closes all of it afterwards.
+
+    ``for_patient``: CPU slots for clips without a deadline where others may come; None: all of them.
 
     Raises ``ConfigurationError`` when weights are missing or a setting cannot be met.
     """
     use_few_arenas()
     async with AsyncExitStack() as stack:
-        slots = CpuSlots(settings.cpu_slots, clock=time.monotonic)
+        slots = CpuSlots(settings.cpu_slots, clock=time.monotonic, for_patient=for_patient)
         stack.callback(slots.close)
         latencies = LatencyBook(PRIORS_MS)
         weights = WeightStore(settings.cache_dir / "weights", catalog=load_catalog())

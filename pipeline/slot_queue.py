@@ -35,7 +35,7 @@ class Standing(IntEnum):
 
     HURRIED = 0  # whoever has a deadline, at once
     EXTRA = 1  # a step of the language model: while fewer jobs with a deadline are there than slots
-    PATIENT = 2  # whoever has no deadline: while no such job is there, and never the last of several slots
+    PATIENT = 2  # whoever has no deadline: while no such job is there, and perhaps not on every slot
 
 
 @dataclass(order=True, slots=True)
@@ -64,10 +64,11 @@ class SlotQueue:
     (``enter`` and ``leave``).
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, for_patient: int | None = None) -> None:
+        """``for_patient``: slots that those without a deadline may hold at once; None: all of them."""
         self.count = count
         self.free = count
-        self._for_patient = max(1, count - 1)
+        self._for_patient = count if for_patient is None else for_patient
         self._hurried_jobs = 0
         self._waiting: dict[Standing, list[Ticket]] = {standing: [] for standing in Standing}
         self._arrivals = itertools.count()

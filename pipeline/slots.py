@@ -39,10 +39,11 @@ class SlotStats(NamedTuple):
 class CpuSlots:
     """Hands out ``count`` slots and threads to use them. Belongs to one event loop. Close it with ``close()``."""
 
-    def __init__(self, count: int, *, clock: Clock) -> None:
+    def __init__(self, count: int, *, clock: Clock, for_patient: int | None = None) -> None:
+        """``for_patient``: see ``SlotQueue``."""
         self.count = count
         self._clock = clock
-        self._queue = SlotQueue(count)
+        self._queue = SlotQueue(count, for_patient=for_patient)
         self._wakeups: dict[int, asyncio.Future[None]] = {}
         self._threads = ThreadPoolExecutor(max_workers=count, thread_name_prefix="slot")
         self._done = 0

@@ -35,7 +35,8 @@ async def _work(settings: Settings) -> None:
     async with AsyncExitStack() as stack:
         fetcher = await stack.enter_async_context(open_fetcher(settings))
         log.info("loading models")
-        analyzer = await stack.enter_async_context(open_analyzer(settings))
+        for_backfill = max(1, settings.cpu_slots - 1)  # realtime that comes finds a slot at once
+        analyzer = await stack.enter_async_context(open_analyzer(settings, for_patient=for_backfill))
         policy = WorkerPolicy(
             worker_id=settings.worker_id or f"{socket.gethostname()}-{os.getpid()}",
             group_id=settings.group_id,

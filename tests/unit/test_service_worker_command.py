@@ -56,7 +56,8 @@ class Surroundings:
             self.open.remove("fetcher")
 
     @asynccontextmanager
-    async def analyzer(self, settings: Settings) -> AsyncIterator["Surroundings"]:
+    async def analyzer(self, settings: Settings, *, for_patient: int) -> AsyncIterator["Surroundings"]:
+        assert for_patient == max(1, settings.cpu_slots - 1), "backfill never has the last slot"
         self.open.append("analyzer")
         try:
             yield self

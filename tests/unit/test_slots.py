@@ -33,7 +33,7 @@ def one_slot(clock):
 
 @pytest.fixture
 def two_slots(clock):
-    slots = CpuSlots(2, clock=clock)
+    slots = CpuSlots(2, clock=clock, for_patient=1)
     yield slots
     slots.close()
 
