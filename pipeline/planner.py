@@ -20,7 +20,6 @@ class ChosenPlan:
     plan: Plan
     predicted_ms: float
     reason: str
-    expected: Forecast
 
 
 def choose_plan(
@@ -42,12 +41,12 @@ def choose_plan(
         plan = plan_named(wanted)
         expected = forecast(plan, probed=probed, latencies=latencies)
         end_ms = expected.end_ms(slots=slots, others_ms=others_ms)
-        return ChosenPlan(plan, end_ms, "asked for by name", expected)
+        return ChosenPlan(plan, end_ms, "asked for by name")
     forecasts = [(plan, forecast(plan, probed=probed, latencies=latencies)) for plan in _ladder(language)]
     for plan, expected in forecasts:
         end_ms = expected.end_ms(slots=slots, others_ms=others_ms)
         if end_ms <= remaining_ms:
-            return ChosenPlan(plan, end_ms, _fits(plan, end_ms, remaining_ms), expected)
+            return ChosenPlan(plan, end_ms, _fits(plan, end_ms, remaining_ms))
     return _beside_speech(forecasts, remaining_ms=remaining_ms, slots=slots, others_ms=others_ms)
 
 
@@ -71,10 +70,10 @@ def _beside_speech(
         cut = replace(expected, listening_ms=min(expected.listening_ms, remaining_ms - expected.fusing_ms))
         if cut.end_ms(slots=slots, others_ms=others_ms) <= remaining_ms:
             reason = f"speech is predicted to take longer than the {remaining_ms:.0f} ms left: it is cut there"
-            return ChosenPlan(plan, expected.end_ms(slots=slots, others_ms=others_ms), reason, cut)
+            return ChosenPlan(plan, expected.end_ms(slots=slots, others_ms=others_ms), reason)
     plan, expected = forecasts[-1]
     reason = f"nothing is predicted to fit {remaining_ms:.0f} ms; the cheapest plan, and what is ready by then"
-    return ChosenPlan(plan, expected.end_ms(slots=slots, others_ms=others_ms), reason, expected)
+    return ChosenPlan(plan, expected.end_ms(slots=slots, others_ms=others_ms), reason)
 
 
 def cut_down(chosen: ChosenPlan, *, looked: Mapping[str, int]) -> ChosenPlan:

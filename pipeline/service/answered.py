@@ -132,8 +132,7 @@ class AnsweredSearch:
 
     def _tails(self, *, since_ms: int, ends_s: float) -> Iterator[Record]:
         """Yield the newest records of the topics that answers go to."""
-        topics = self._topics
-        for topic in (topics.results, topics.dead_letters, topics.sla, topics.backfill):
+        for topic in self._topics.written:
             yield from self._read(self._tail(topic, since_ms=since_ms), ends_s=ends_s)
 
     def _tail(self, topic: str, *, since_ms: int) -> dict[Partition, range]:

@@ -17,17 +17,7 @@ from pipeline.slots import CpuSlots, NotBegun
 from schemas.deadline import Deadline
 from schemas.errors import DeadlineExceeded
 from tests.unit.fakes import FakeDecoders, job, toolbox
-
-
-class ManualClock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-    def pass_ms(self, ms: float) -> None:
-        self.now_s += ms / 1e3
+from tests.unit.manual_clock import ManualClock
 
 
 @pytest.fixture

@@ -6,17 +6,7 @@ import pytest
 
 from pipeline.forecast import Forecast
 from pipeline.load import START_SPAN_MS, START_WORK_MS, Load
-
-
-class ManualClock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-    def pass_ms(self, ms: float) -> None:
-        self.now_s += ms / 1e3
+from tests.unit.manual_clock import ManualClock
 
 
 def job_of(needed_ms: float, *, span_ms: float = 100.0) -> Forecast:

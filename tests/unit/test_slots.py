@@ -9,14 +9,7 @@ from pipeline.slot_queue import Rank
 from pipeline.slots import CpuSlots, NotBegun
 from schemas.deadline import Deadline
 from schemas.errors import DeadlineExceeded
-
-
-class ManualClock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
+from tests.unit.manual_clock import ManualClock
 
 
 @pytest.fixture
