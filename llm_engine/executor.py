@@ -29,8 +29,9 @@ class Chunk:
 class Executor(Protocol):
     """Runs a causal language model over paged keys and values. One call at a time, from any thread.
 
-    A chunk of two or more tokens gives the same keys, values and logits whatever shares its step, and so does a chunk
-    of one; between those two kinds, rounding may differ.
+    A chunk of two or more tokens gives the same keys, values and logits, but for f32 rounding, whatever shares its step
+    and however the sequence was cut, and so does a chunk of one; between those two kinds, rounding may differ by more
+    where activations are rounded to eight bits. The same step gives the same bits.
     """
 
     @property

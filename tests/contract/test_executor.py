@@ -27,6 +27,14 @@ NEWS = (
 )
 """Text: the team won the final after extra time / Label: sports / Text: shares fell sharply after ... / Label:"""
 
+ROUNDING = 1e-3
+"""Most that two orders of the same sums may differ in a logit.
+
+A sum of f32 is rounded to 2^-24 of its size at each term; errors of either sign grow as the root of the number of
+terms: 2e-6 for the 1,536 of the widest matrix, 2e-5 after the 60 layers that add to one another. Logits reach 34: 7e-4.
+Measured on AVX2, where more than some 70 rows have a kernel of their own: 1.7e-4; on AVX-512: 0.
+"""
+
 
 @pytest.fixture(scope="module", params=["tiny", pytest.param("smollm2", marks=pytest.mark.models)])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> LlamaWeights:
@@ -89,13 +97,18 @@ def greedy(executor: OpenvinoExecutor | NumpyExecutor, prompt: Sequence[int], co
     return tokens[len(prompt) :]
 
 
+def assert_alike(found: Logits, expected: Logits) -> None:
+    """The same but for rounding: the likeliest token of one is the other's, or within 2 * ``ROUNDING`` of it."""
+    np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING)
+
+
 # Right
 
 
 @pytest.mark.parametrize("length", [1, 2, 50])
 def test_exact_logits_are_the_oracles(exact: OpenvinoExecutor, oracle: NumpyExecutor, length: int) -> None:
     step = [chunk(sentence(exact, length), [3, 1])]
-    np.testing.assert_allclose(exact.execute(step), oracle.execute(step), atol=1e-3)
+    assert_alike(exact.execute(step), oracle.execute(step))
 
 
 def test_quantised_logits_lead_to_nearly_the_oracles_probabilities(
@@ -122,40 +135,36 @@ def test_greedy_text_is_the_oracles(exact: OpenvinoExecutor, oracle: NumpyExecut
     assert greedy(exact, prompt, 5) == greedy(oracle, prompt, 5)
 
 
-# The same whatever shares the step, and however it is cut
+# The same but for rounding, whatever shares the step and however it is cut: kernels are chosen by the rows of a step
 
 
 @pytest.mark.parametrize("cuts", [[2], [32], [48], [20, 40]])
-def test_a_sequence_in_chunks_gives_the_same_bits_as_the_whole(executor: OpenvinoExecutor, cuts: list[int]) -> None:
+def test_a_sequence_in_chunks_gives_the_same_as_the_whole(executor: OpenvinoExecutor, cuts: list[int]) -> None:
     tokens = sentence(executor, 50)
     whole = executor.execute([chunk(tokens, [5, 2])])
     for start, end in zip([0, *cuts], [*cuts, 50], strict=True):
         logits = executor.execute([chunk(tokens, [2, 5], start=start, end=end, wants_logits=end == 50)])
-    np.testing.assert_array_equal(logits, whole)
+    assert_alike(logits, whole)
 
 
 @pytest.mark.parametrize("length", [2, 33])
 @pytest.mark.parametrize("others", [[1], [1] * 15, [64, 64], [33, 1, 9]])
-def test_a_prompt_gives_the_same_bits_in_any_company(
-    executor: OpenvinoExecutor, length: int, others: list[int]
-) -> None:
+def test_a_prompt_gives_the_same_in_any_company(executor: OpenvinoExecutor, length: int, others: list[int]) -> None:
     mine = chunk(sentence(executor, length), [0, 1])
     alone = executor.execute([mine])[0]
     company = neighbours(executor, others)
-    np.testing.assert_array_equal(executor.execute([mine, *company])[0], alone)
-    np.testing.assert_array_equal(executor.execute([*company, mine])[-1], alone)
+    assert_alike(executor.execute([mine, *company])[0], alone)
+    assert_alike(executor.execute([*company, mine])[-1], alone)
 
 
 @pytest.mark.parametrize("length", [1, 47])
 @pytest.mark.parametrize("others", [[1], [1] * 15, [64, 64], [33, 1, 9]])
-def test_a_next_token_gives_the_same_bits_in_any_company(
-    executor: OpenvinoExecutor, length: int, others: list[int]
-) -> None:
+def test_a_next_token_gives_the_same_in_any_company(executor: OpenvinoExecutor, length: int, others: list[int]) -> None:
     tokens = sentence(executor, length + 1)
     executor.execute([chunk(tokens, [0, 1], end=length, wants_logits=False)])
     mine = chunk(tokens, [0, 1], start=length)
     alone = executor.execute([mine])[0]
-    np.testing.assert_array_equal(executor.execute([mine, *neighbours(executor, others)])[0], alone)
+    assert_alike(executor.execute([mine, *neighbours(executor, others)])[0], alone)
 
 
 def test_two_sequences_share_the_blocks_of_their_common_beginning(executor: OpenvinoExecutor) -> None:
@@ -166,7 +175,12 @@ def test_two_sequences_share_the_blocks_of_their_common_beginning(executor: Open
     shared = executor.execute(
         [chunk(beginning + end, [4, 5 + i], start=32) for i, end in enumerate(ends)],
     )
-    np.testing.assert_array_equal(shared, alone)
+    assert_alike(shared, alone)
+
+
+def test_the_same_step_gives_the_same_bits(executor: OpenvinoExecutor) -> None:
+    step = [chunk(sentence(executor, 33), [0, 1]), *neighbours(executor, [64, 64])]
+    np.testing.assert_array_equal(executor.execute(step), executor.execute(step))
 
 
 # What comes back
@@ -198,7 +212,7 @@ def test_the_last_block_can_be_used(executor: OpenvinoExecutor) -> None:
     executor.execute([chunk(tokens, [BLOCKS - 1], end=5, wants_logits=False)])
     executor.execute([chunk(sentence(executor, 1, seed=1), [7])])  # a lone token, whose dummy has a block of its own
     b = executor.execute([chunk(tokens, [BLOCKS - 1], start=4)])
-    np.testing.assert_array_equal(a, b)
+    assert_alike(a, b)
 
 
 # Trimming and the end
@@ -211,7 +225,7 @@ def test_after_trimming_what_was_kept_is_kept_and_all_works(executor: OpenvinoEx
     executor.execute([chunk(kept, [0, 1], end=38, wants_logits=False)])
     executor.trim(range(2, BLOCKS))
     np.testing.assert_array_equal(executor.execute([chunk(tokens, [2, 3])]), whole)
-    np.testing.assert_array_equal(executor.execute([chunk(kept, [0, 1], start=38)]), continued)
+    assert_alike(executor.execute([chunk(kept, [0, 1], start=38)]), continued)
 
 
 def test_a_closed_executor_says_so(tmp_path: Path) -> None:
