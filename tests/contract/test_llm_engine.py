@@ -233,7 +233,9 @@ async def test_a_text_that_says_nothing_leaves_all_labels_equal(engine: LLMEngin
     assert scores == pytest.approx([-math.log(3)] * 3, abs=1e-6)
 
 
-@pytest.mark.parametrize("text", ["My sister cooked noodles in broth.", "妈妈煮了一锅面汤"])
+# Texts whose label is ahead by more than 0.3, which is what rounding activations to eight bits may move a score on some
+# processors: others are decided by the processor.
+@pytest.mark.parametrize("text", ["My sister cooked noodles in broth.", "爷爷端来一碗热腾腾的面条"])
 async def test_the_fitting_label_is_likeliest(engine: LLMEngine, text: str) -> None:
     scores = await within(engine.score(asking(text), MEALS, deadline=NEVER))
     assert MEALS.labels[max(range(3), key=lambda i: scores[i])] == "soup"
