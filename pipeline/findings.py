@@ -1,5 +1,6 @@
 """What single units found, joined to what the clip shows and says. Pure; used while reading and by fusion."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -8,7 +9,7 @@ import numpy as np
 from llm_engine.extractive import Sight
 from pipeline.plain_text import plain
 from schemas.media import Frame, FrameBatch, ProbedMedia
-from schemas.perception import FrameDetections, FrameScene, FrameText, Transcript
+from schemas.perception import FrameDetections, FrameScene, FrameText
 from schemas.result import Detection, ObjectSummary, Shot, Speech, StageStatus, TextSpan
 from schemas.stage import StageResult
 from stages.confirm import settle
@@ -16,6 +17,7 @@ from stages.scene import clip_scene
 from stages.shots import find_shots
 from stages.text_merge import merge_text
 from stages.track import assign_tracks, summarize
+from stages.transcribe import HeardTranscript
 
 T = TypeVar("T")
 
@@ -29,7 +31,9 @@ def confirmed(
     seen: Sequence[FrameDetections], confirmations: Sequence[tuple[FrameDetections, ...]]
 ) -> tuple[FrameDetections, ...]:
     """Return what is believed of each frame: after the second opinion if it came in time, else the detector's word."""
-    return last(confirmations, None) or settle(sorted(seen, key=lambda frame: frame.t_s))
+    asked = {frame.t_s: frame for frame in last(confirmations, ())}
+    alone = settle(sorted((frame for frame in seen if frame.t_s not in asked), key=lambda frame: frame.t_s))
+    return tuple(sorted((*asked.values(), *alone), key=lambda frame: frame.t_s))
 
 
 def objects(
@@ -61,16 +65,36 @@ def shots(frames: tuple[Frame, ...], probed: ProbedMedia | None) -> tuple[Shot, 
     return find_shots(FrameBatch(frames), probed)
 
 
-def speech(transcribed: StageResult[Transcript]) -> Speech | None:
+def speech(transcribed: StageResult[HeardTranscript]) -> Speech | None:
     """Return what was said, its words made plain: nothing when there is no voice, None when nobody could listen."""
     if transcribed.status is StageStatus.ABSENT:
         return Speech()
     if not transcribed.parts:
         return None
-    transcript = transcribed.parts[-1]
-    segments = tuple(segment.model_copy(update={"text": plain(segment.text)}) for segment in transcript.segments)
+    parts = in_order(transcribed.parts)
+    segments = tuple(s.model_copy(update={"text": plain(s.text)}) for part in parts for s in part.segments)
     text = " ".join(segment.text for segment in segments if segment.text)
-    return Speech(language=transcript.language, text=text, segments=segments)
+    return Speech(language=_main_language(parts), text=text, segments=segments)
+
+
+def in_order(parts: Sequence[HeardTranscript]) -> list[HeardTranscript]:
+    """Return pieces of speech as they were said: they may have been written down in another order."""
+    return sorted(parts, key=lambda part: part.span.start_s if part.span else 0.0)
+
+
+def words(parts: Sequence[HeardTranscript]) -> str:
+    """Return all that was written down so far."""
+    return " ".join(filter(None, (part.text for part in in_order(parts))))
+
+
+def _main_language(parts: Sequence[HeardTranscript]) -> str | None:
+    """Return the language of most seconds; pieces without words count only where no piece has any."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    worded = [part for part in parts if part.segments] or (parts if not any(part.complete for part in parts) else [])
+    for part in worded:
+        if part.language is not None:
+            seconds[part.language] += part.speech_s or (part.span.end_s - part.span.start_s if part.span else 0.0)
+    return max(seconds, key=seconds.__getitem__, default=None)
 
 
 def embedding(scenes: Sequence[FrameScene]) -> tuple[float, ...] | None:

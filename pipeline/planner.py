@@ -1,10 +1,12 @@
 """Chooses how thoroughly to look at and listen to one clip. Pure: everything it knows is handed in.
 
-``auto`` takes the first plan of the ladder that is predicted to fit the time left: quality degrades before anything is
-dropped. The forecast rests on the measured p95 of each stage, so it follows the machine.
+``auto`` takes the first plan of the ladder of which what makes an answer whole (all speech, one look of every kind, and
+decoding all its frames) is predicted to fit the time left; its further looks take the time that is left after that.
+The forecast rests on what stages have cost on this machine, so it follows the machine. A wrong one costs quality:
+nothing is left undone for it while there is time.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pipeline.forecast import Forecast, forecast
@@ -15,11 +17,15 @@ from schemas.media import ProbedMedia
 
 @dataclass(frozen=True, slots=True)
 class ChosenPlan:
-    """A plan with the prediction and the reason that led to it."""
+    """A plan with the prediction and the reason that led to it.
+
+    ``fits``: whether the answer is predicted to be whole in time.
+    """
 
     plan: Plan
     predicted_ms: float
     reason: str
+    fits: bool = True
 
 
 def choose_plan(
@@ -39,41 +45,32 @@ def choose_plan(
     """
     if wanted != "auto":
         plan = plan_named(wanted)
-        expected = forecast(plan, probed=probed, latencies=latencies)
-        end_ms = expected.end_ms(slots=slots, others_ms=others_ms)
-        return ChosenPlan(plan, end_ms, "asked for by name")
-    forecasts = [(plan, forecast(plan, probed=probed, latencies=latencies)) for plan in _ladder(language)]
+        expected = forecast(plan, probed=probed, latencies=latencies, language=language)
+        end_ms = expected.whole_ms(slots=slots, others_ms=others_ms)
+        return ChosenPlan(plan, end_ms, "asked for by name", end_ms <= remaining_ms)
+    forecasts = [(plan, forecast(plan, probed=probed, latencies=latencies, language=language)) for plan in LADDER]
     for plan, expected in forecasts:
-        end_ms = expected.end_ms(slots=slots, others_ms=others_ms)
+        end_ms = expected.whole_ms(slots=slots, others_ms=others_ms)
         if end_ms <= remaining_ms:
             return ChosenPlan(plan, end_ms, _fits(plan, end_ms, remaining_ms))
-    return _beside_speech(forecasts, remaining_ms=remaining_ms, slots=slots, others_ms=others_ms)
+    return _as_far_as_it_goes(forecasts, remaining_ms=remaining_ms, slots=slots, others_ms=others_ms)
 
 
-def _ladder(language: str | None) -> Iterator[Plan]:
-    """Yield the plans, each also without finding out the language first where an English title makes that needless."""
-    for plan in LADDER:
-        yield plan
-        if language == "en":
-            yield replace(plan, asr="tiny.en")
+DECODE_SHARE = 0.15
+"""Of the time left, for decoding frames of a clip of which not everything is predicted to fit: some looks may turn out
+to fit all the same, and a frame that is not decoded cannot be looked at."""
 
 
-def _beside_speech(
+def _as_far_as_it_goes(
     forecasts: list[tuple[Plan, Forecast]], *, remaining_ms: float, slots: int, others_ms: float
 ) -> ChosenPlan:
-    """Return a plan for a clip that fits no plan whole.
-
-    Often it is speech alone that is too long. Looking less would not make it shorter: it is cut at the deadline, and
-    the pictures get what the other slots have.
-    """
-    for plan, expected in forecasts:
-        cut = replace(expected, listening_ms=min(expected.listening_ms, remaining_ms - expected.fusing_ms))
-        if cut.end_ms(slots=slots, others_ms=others_ms) <= remaining_ms:
-            reason = f"speech is predicted to take longer than the {remaining_ms:.0f} ms left: it is cut there"
-            return ChosenPlan(plan, expected.end_ms(slots=slots, others_ms=others_ms), reason)
-    plan, expected = forecasts[-1]
-    reason = f"nothing is predicted to fit {remaining_ms:.0f} ms; the cheapest plan, and what is ready by then"
-    return ChosenPlan(plan, expected.end_ms(slots=slots, others_ms=others_ms), reason)
+    """Return a plan for a clip that is not predicted to be whole in time: what is needed most goes first then."""
+    cheap = ((plan, e) for plan, e in forecasts if e.decoding_ms <= DECODE_SHARE * remaining_ms)
+    plan, expected = next(cheap, forecasts[-1])
+    end_ms = expected.whole_ms(slots=slots, others_ms=others_ms)
+    most = "speech" if expected.listening_chain_ms > remaining_ms else "all that is needed"
+    reason = f"{most} is predicted to take {end_ms:.0f} of {remaining_ms:.0f} ms: first words first, and what fits"
+    return ChosenPlan(plan, end_ms, reason, fits=False)
 
 
 def cut_down(chosen: ChosenPlan, *, looked: Mapping[str, int]) -> ChosenPlan:
@@ -95,6 +92,6 @@ def _fits(plan: Plan, end_ms: float, remaining_ms: float) -> str:
         return "no deadline: the most thorough plan"
     position = plan_names().index(plan.name)
     if not position:
-        return f"the most thorough plan is predicted to take {end_ms:.0f} of {remaining_ms:.0f} ms"
+        return f"what the most thorough plan needs is predicted to take {end_ms:.0f} of {remaining_ms:.0f} ms"
     above = LADDER[position - 1].name
-    return f"predicted to take {end_ms:.0f} of {remaining_ms:.0f} ms; '{above}' would not fit"
+    return f"what it needs is predicted to take {end_ms:.0f} of {remaining_ms:.0f} ms; '{above}' would not fit"
