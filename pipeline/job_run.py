@@ -79,6 +79,8 @@ class JobRun:
     chosen: ChosenPlan | None = None
     cut_short: bool = False
     """Whether looks that were planned were left out, so that the answer is whole in time."""
+    done: set[str] = field(default_factory=set)
+    """Kinds of units, by what their cost is booked under, of which at least one has ended in time."""
     partial_at_best: bool = False
     """Whether there is no time left for something that a whole answer needs: others go first from then on."""
     fits: bool = True
@@ -160,11 +162,18 @@ class JobRun:
                 book=lambda ms: self.workshop.latencies.observe(booked, ms=ms, work=amount),
             )
         except NotBegun:
-            self.partial_at_best = self.partial_at_best or rank < Rank.MORE
-            self.workshop.latencies.doubt(booked)
+            if rank < Rank.MORE:
+                self._give_up(booked)
             raise
         record.busy_ms += run_ms
+        self.done.add(booked)
         return value
+
+    def _give_up(self, key: str) -> None:
+        """Note that something needed was not begun. Where the job has done nothing of its kind, nothing taught its cost."""
+        self.partial_at_best = True
+        if key not in self.done:
+            self.workshop.latencies.doubt(key)
 
     def _needed(self, work: Callable[[], T]) -> T:
         with self.workshop.load.unit(self.job.job_id, clock=self.cutoff.clock):
