@@ -11,8 +11,15 @@ from whisper.model import ModelDimensions
 from stages.backends.whisper_weights import State, read_weights
 
 
-class AnyLengthEncoder(torch.nn.Module):  # type: ignore[misc]  # torch is not installed where types are checked
-    """Whisper's encoder without its assertion that every window lasts 30 s: positions are counted from the start."""
+class EncodedSound(torch.Tensor):  # type: ignore[misc]  # torch is not installed where types are checked
+    """An encoder's output. openai-whisper knows it by its shape, but only when the window lasts 30 s."""
+
+
+class AnyLengthEncoder(torch.nn.Module):  # type: ignore[misc]
+    """Whisper's encoder without its assertion that every window lasts 30 s: positions are counted from the start.
+
+    What is encoded already passes through.
+    """
 
     def __init__(self, whole: Any) -> None:
         super().__init__()
@@ -20,12 +27,21 @@ class AnyLengthEncoder(torch.nn.Module):  # type: ignore[misc]  # torch is not i
 
     def forward(self, mel: Any) -> Any:
         """Encode ``mel``, shape (batch, bins, frames), to (batch, frames / 2, width)."""
+        if isinstance(mel, EncodedSound):
+            return mel.as_subclass(torch.Tensor)
         x = functional.gelu(self.whole.conv1(mel))
         x = functional.gelu(self.whole.conv2(x)).permute(0, 2, 1)
         x = (x + self.whole.positional_embedding[: x.shape[1]]).to(x.dtype)
         for block in self.whole.blocks:
             x = block(x)
         return self.whole.ln_post(x)
+
+
+def encode(model: Any, mel: Any) -> EncodedSound:
+    """Return what ``model`` makes of ``mel``, shape (bins, frames), to be given to it in place of ``mel``."""
+    with torch.inference_mode():
+        encoded: EncodedSound = model.encoder(mel[None])[0].as_subclass(EncodedSound)
+        return encoded
 
 
 def load(weights: Path, *, device: str) -> Any:

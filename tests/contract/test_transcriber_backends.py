@@ -77,7 +77,7 @@ def spectrogram(samples: Samples, seconds: float) -> Mel:
 
 
 def decode(whisper: Whisper, mel: Mel, *, language: str = "en", max_tokens: int = 120, beams: int = 1) -> Decoded:
-    return whisper.decode(mel, language=language, prompt="", max_tokens=max_tokens, beams=beams)
+    return whisper.decode(whisper.encode(mel), language=language, prompt="", max_tokens=max_tokens, beams=beams)
 
 
 def text(decoded: Decoded) -> str:
@@ -108,13 +108,15 @@ def test_tokens_are_bounded(english: Whisper, jfk: Samples):
 
 def test_a_text_before_does_not_shorten_the_answer(multilingual: Whisper, jfk: Samples):
     before = "The president speaks to the people of the United States, on a cold day in January."
-    decoded = multilingual.decode(spectrogram(jfk, 14), language="en", prompt=before, max_tokens=60, beams=1)
+    decoded = multilingual.decode(
+        multilingual.encode(spectrogram(jfk, 14)), language="en", prompt=before, max_tokens=60, beams=1
+    )
     assert "country" in text(decoded)
 
 
 def test_languages_are_probabilities(multilingual: Whisper, jfk: Samples, lecture: Samples):
     for samples, language in ((jfk, "en"), (lecture[SAMPLE_RATE_HZ:], "zh")):
-        found = multilingual.languages(spectrogram(samples[: 3 * SAMPLE_RATE_HZ], 4))
+        found = multilingual.languages(multilingual.encode(spectrogram(samples[: 3 * SAMPLE_RATE_HZ], 4)))
         assert max(found, key=found.__getitem__) == language
         assert found[language] > 0.8
         assert sum(found.values()) == pytest.approx(1, abs=0.01)
@@ -132,9 +134,24 @@ def test_silence_is_doubted(english: Whisper):
 def test_the_input_is_left_alone(multilingual: Whisper, jfk: Samples):
     mel = spectrogram(jfk, 6)
     before = mel.copy()
-    multilingual.languages(mel)
+    encoded = multilingual.encode(mel)
+    multilingual.languages(encoded)
     decode(multilingual, mel)
     assert np.array_equal(mel, before)
+
+
+def test_what_is_encoded_once_answers_every_question(multilingual: Whisper, lecture: Samples):
+    encoded = multilingual.encode(spectrogram(lecture, 9))
+
+    def ask(beams: int) -> Decoded:
+        return multilingual.decode(encoded, language="zh", prompt="", max_tokens=60, beams=beams)
+
+    language = multilingual.languages(encoded)
+    first = ask(1), ask(5)
+    assert max(language, key=language.__getitem__) == "zh"
+    assert [decoded.tokens > 10 for decoded in first] == [True, True]
+    assert multilingual.languages(encoded) == language
+    assert (ask(1), ask(5)) == first
 
 
 def test_a_language_nobody_knows_is_an_error(multilingual: Whisper, jfk: Samples):
