@@ -90,10 +90,12 @@ class Transcriber:
     def warm(self) -> None:
         """Run every model once: first calls allocate, and are several times as slow."""
         silence = np.zeros(SAMPLE_RATE_HZ, np.float32)
-        self._multilingual.languages(_spectrogram(silence, self._multilingual, window_s=LISTEN_WINDOW_S))
+        self._multilingual.languages(
+            self._multilingual.encode(_spectrogram(silence, self._multilingual, window_s=LISTEN_WINDOW_S))
+        )
         for whisper in (self._english, self._multilingual):
             mel = _spectrogram(silence, whisper, window_s=MIN_WINDOW_S)
-            whisper.decode(mel, language="en", prompt="", max_tokens=2, beams=1)
+            whisper.decode(whisper.encode(mel), language="en", prompt="", max_tokens=2, beams=1)
 
     def run(self, unit: SpeechTask, *, deadline: Deadline) -> HeardTranscript:
         """Return what is said, on the clip's time line.
@@ -132,7 +134,8 @@ class Transcriber:
             first = round(span.start_s * SAMPLE_RATE_HZ)
             last = round(min(span.end_s, span.start_s + LISTEN_S) * SAMPLE_RATE_HZ)
             samples = unit.audio.samples[first:last]
-            return self._multilingual.languages(_spectrogram(samples, self._multilingual, window_s=LISTEN_WINDOW_S))
+            mel = _spectrogram(samples, self._multilingual, window_s=LISTEN_WINDOW_S)
+            return self._multilingual.languages(self._multilingual.encode(mel))
 
         return languages_of(unit.spans, listen=listen, hint=unit.language_hint) if unit.spans else []
 
@@ -144,7 +147,8 @@ class Transcriber:
         mel = _spectrogram(window.samples(unit.audio), whisper, window_s=max(length_s + SLACK_S, MIN_WINDOW_S))
         tokens = SPARE_TOKENS + ceil(length_s * TOKENS_PER_S)
         beams = ENGLISH_BEAMS if window.language == "en" or unit.hasty else OTHER_BEAMS
-        decoded = whisper.decode(mel, language=window.language, prompt=prompt, max_tokens=tokens, beams=beams)
+        encoded = whisper.encode(mel)
+        decoded = whisper.decode(encoded, language=window.language, prompt=prompt, max_tokens=tokens, beams=beams)
         for piece in said(decoded, duration_s=length_s, prompt=prompt):
             for start_s, end_s, text in sentences(piece, duration_s=length_s):
                 yield SpeechSegment(

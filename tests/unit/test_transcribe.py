@@ -22,7 +22,7 @@ from stages.transcribe import (
     Transcriber,
     decoding_work,
 )
-from stages.whisper import Decoded, Piece
+from stages.whisper import Decoded, Encoded, Piece
 
 NEVER = Deadline.never()
 
@@ -40,15 +40,23 @@ class FakeWhisper:
         self.beams: list[int] = []
         self.listened = 0
 
-    def languages(self, mel: Mel) -> dict[str, float]:
+    def encode(self, mel: Mel) -> Mel:
+        return mel
+
+    def languages(self, encoded: Encoded) -> dict[str, float]:
+        mel = self._mel(encoded)
         self.listened += 1
         return {"zh": 0.9, "en": 0.1} if mel.max() > 1 else {"en": 0.9, "zh": 0.1}
 
-    def decode(self, mel: Mel, *, language: str, prompt: str, max_tokens: int, beams: int) -> Decoded:
-        self.frames.append(mel.shape[1])
+    def decode(self, encoded: Encoded, *, language: str, prompt: str, max_tokens: int, beams: int) -> Decoded:
+        self.frames.append(self._mel(encoded).shape[1])
         self.asked.append((language, prompt, max_tokens))
         self.beams.append(beams)
         return Decoded((Piece(0.0, 1.0, self.says),), mean_logprob=-0.25, no_speech=0.0)
+
+    def _mel(self, encoded: Encoded) -> Mel:
+        assert isinstance(encoded, np.ndarray)
+        return encoded
 
 
 class CountedClock:
