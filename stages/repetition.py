@@ -7,6 +7,7 @@ from math import ceil
 from typing import Protocol
 
 from stages.whisper import Decoded, Piece
+from stages.whisper_text import MIN_LOGPROB
 
 USUAL_TOKENS_PER_S, MOST_TOKENS_PER_S, SPARE_TOKENS = 5, 10, 8
 """Known speech took up to 4 tokens a second in English and 5 in Mandarin, a short answer some more. Nobody says more
@@ -42,8 +43,9 @@ def decode_unlooped(ask: Ask, *, duration_s: float) -> Decoded:
     """Return what ``ask`` reads in ``duration_s`` seconds of speech, without its loops. ``tokens`` counts every try.
 
     A reading that ends by itself is the only one. One that goes on past its usual length either has reached the end of
-    the sound (what follows is cut off), or turns in a circle within it (it is read again with a penalty on repeating,
-    or the circle is cut off), or belongs to somebody who speaks fast (it is read again, to the end).
+    the sound (what follows is cut off), or turns in a circle within it (it is read again with a penalty on repeating;
+    the circle is cut off where that does not end well), or belongs to somebody who speaks fast (it is read again, to
+    the end).
     """
     limit = usual_tokens(duration_s)
     first = ask(max_tokens=limit, repetition_penalty=1.0)
@@ -53,10 +55,11 @@ def decode_unlooped(ask: Ask, *, duration_s: float) -> Decoded:
     looped = unlooped(kept.pieces) != kept.pieces
     limit = limit if looped else most_tokens(duration_s)
     second = ask(max_tokens=limit, repetition_penalty=PENALTY if looped else 1.0)
-    ended = second.tokens < limit
-    chosen = _within(second, duration_s) if ended or not looped else kept
-    pieces = chosen.pieces if ended else unlooped(chosen.pieces)
-    return replace(chosen, pieces=pieces, tokens=first.tokens + second.tokens)
+    tokens = first.tokens + second.tokens
+    if second.tokens < limit and second.mean_logprob > MIN_LOGPROB:
+        return replace(second, pieces=within(second.pieces, duration_s=duration_s), tokens=tokens)
+    last = kept if looped else _within(second, duration_s)
+    return replace(last, pieces=unlooped(last.pieces), tokens=tokens)
 
 
 def within(pieces: Sequence[Piece], *, duration_s: float) -> tuple[Piece, ...]:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, exp
 from typing import Literal
 
@@ -14,6 +15,7 @@ from schemas.media import SAMPLE_RATE_HZ, AudioClip, Samples
 from schemas.perception import SpeechSpan, Transcript
 from schemas.result import SpeechSegment
 from stages.mel import FRAMES_PER_S, Mel, log_mel
+from stages.repetition import decode_unlooped
 from stages.speech_window import MAX_WINDOW_S, Window, cut_windows
 from stages.spoken_language import Probabilities, languages_of
 from stages.whisper import Whisper
@@ -32,9 +34,6 @@ cost."""
 
 LISTEN_S, LISTEN_WINDOW_S = 3.0, 4.0
 """Seconds of speech from which the language is told, and the window they are put in."""
-
-TOKENS_PER_S, SPARE_TOKENS = 10, 10
-"""Most that anybody says in a second (fast Mandarin and French: 8), and what a short answer needs besides."""
 
 PROMPTS = {"zh": "以下是普通话的句子。"}
 """Text pretended to go before. This one ("the following are sentences in Mandarin") brings punctuation and fewer wrong
@@ -145,10 +144,9 @@ class Transcriber:
         prompt = PROMPTS.get(window.language, "")
         length_s = window.duration_s
         mel = _spectrogram(window.samples(unit.audio), whisper, window_s=max(length_s + SLACK_S, MIN_WINDOW_S))
-        tokens = SPARE_TOKENS + ceil(length_s * TOKENS_PER_S)
         beams = ENGLISH_BEAMS if window.language == "en" or unit.hasty else OTHER_BEAMS
-        encoded = whisper.encode(mel)
-        decoded = whisper.decode(encoded, language=window.language, prompt=prompt, max_tokens=tokens, beams=beams)
+        ask = partial(whisper.decode, whisper.encode(mel), language=window.language, prompt=prompt, beams=beams)
+        decoded = decode_unlooped(ask, duration_s=length_s)
         for piece in said(decoded, duration_s=length_s, prompt=prompt):
             for start_s, end_s, text in sentences(piece, duration_s=length_s):
                 yield SpeechSegment(

@@ -11,6 +11,7 @@ from schemas.errors import DeadlineExceeded
 from schemas.media import SAMPLE_RATE_HZ, AudioClip
 from schemas.perception import SpeechSpan
 from stages.mel import FRAMES_PER_S, Mel
+from stages.repetition import usual_tokens
 from stages.speech_window import MAX_WINDOW_S
 from stages.transcribe import (
     MIN_WINDOW_S,
@@ -48,7 +49,16 @@ class FakeWhisper:
         self.listened += 1
         return {"zh": 0.9, "en": 0.1} if mel.max() > 1 else {"en": 0.9, "zh": 0.1}
 
-    def decode(self, encoded: Encoded, *, language: str, prompt: str, max_tokens: int, beams: int) -> Decoded:
+    def decode(
+        self,
+        encoded: Encoded,
+        *,
+        language: str,
+        prompt: str,
+        max_tokens: int,
+        beams: int,
+        repetition_penalty: float = 1.0,
+    ) -> Decoded:
         self.frames.append(self._mel(encoded).shape[1])
         self.asked.append((language, prompt, max_tokens))
         self.beams.append(beams)
@@ -164,7 +174,7 @@ def test_windows_are_short_and_tokens_bounded_by_time(transcriber: Transcriber, 
     transcriber.run(task((0, 1, QUIET)), deadline=NEVER)
     transcriber.run(task((0, 10, QUIET)), deadline=NEVER)
     assert english.frames == [600, 1300]
-    assert [tokens for *_, tokens in english.asked] == [20, 110]
+    assert [tokens for *_, tokens in english.asked] == [usual_tokens(1), usual_tokens(10)]
 
 
 def test_what_was_ready_by_the_deadline_is_returned(transcriber: Transcriber):
