@@ -106,6 +106,17 @@ def test_tokens_are_bounded(english: Whisper, jfk: Samples):
     assert len(many) > 15
 
 
+def test_a_penalty_ends_a_loop(english: Whisper, jfk: Samples):
+    """Cut in mid-sentence, these words are said again and again."""
+    encoded = english.encode(spectrogram(jfk[: round(2.5 * SAMPLE_RATE_HZ)], 6))
+    looped, ended = (
+        english.decode(encoded, language="en", prompt="", max_tokens=60, beams=1, repetition_penalty=penalty)
+        for penalty in (1.0, 1.1)
+    )
+    assert ended.tokens < looped.tokens
+    assert text(ended).count("fellow") == 1
+
+
 def test_a_text_before_does_not_shorten_the_answer(multilingual: Whisper, jfk: Samples):
     before = "The president speaks to the people of the United States, on a cold day in January."
     decoded = multilingual.decode(
@@ -122,8 +133,9 @@ def test_languages_are_probabilities(multilingual: Whisper, jfk: Samples, lectur
         assert sum(found.values()) == pytest.approx(1, abs=0.01)
 
 
-def test_mandarin(multilingual: Whisper, lecture: Samples):
-    assert "欢迎大家" in text(decode(multilingual, spectrogram(lecture, 9), language="zh", beams=5))
+def test_mandarin(multilingual: Whisper, lecture: Samples, clip_truth: dict[str, dict[str, str]]):
+    found = text(decode(multilingual, spectrogram(lecture, 9), language="zh", beams=5))
+    assert score_speech(clip_truth["composite/lecture_zh.mp4"]["transcript"], found).characters.rate <= 0.25
 
 
 def test_silence_is_doubted(english: Whisper):
@@ -205,9 +217,9 @@ def test_the_spectrogram_is_that_of_the_reference(jfk: Samples, bins: int):
 
 
 @needs_openai
-def test_both_runtimes_read_the_same(weights: Path, jfk: Samples):
+def test_both_runtimes_read_about_the_same(weights: Path, jfk: Samples):
     mel = spectrogram(jfk, 14)
     fast, reference = (decode(load(weights / "whisper-tiny.en"), mel) for load in (ctranslate2, openai))
-    assert text(fast) == text(reference)
+    assert score_speech(text(reference), text(fast)).words.rate <= 0.05  # int8 beside float32
     assert fast.mean_logprob == pytest.approx(reference.mean_logprob, abs=0.05)
     assert fast.no_speech == pytest.approx(reference.no_speech, abs=0.05)
