@@ -75,6 +75,14 @@ def test_a_fast_speaker_is_heard_out():
     assert ask.asked == [(LIMIT, 1.0), (MOST, 1.0)]
 
 
+def test_what_is_said_twice_needs_the_time_of_two():
+    twice = Piece(0.0, 4.9, " We shall not be moved by anybody at all." * 2)
+    assert Stuck((20, [twice])).says() == [twice.text]
+    hasty = Piece(0.0, 4.9, " We shall not be moved by anybody who is near us at all" * 2)
+    assert Stuck((20, [hasty])).says() == [" We shall not be moved by anybody who is near us at all"]
+    assert Stuck((99, [CIRCLE]), (20, [hasty])).says() == [" We shall not be moved by anybody who is near us at all"]
+
+
 def test_every_try_is_counted():
     assert decode_unlooped(Stuck((99, [CIRCLE]), (9, [HELLO])), duration_s=SOUND_S).tokens == LIMIT + 9
 
