@@ -43,7 +43,7 @@ def most_tokens(duration_s: float) -> int:
 
 
 def decode_unlooped(ask: Ask, *, duration_s: float) -> Decoded:
-    """Return what ``ask`` reads in ``duration_s`` seconds of speech, without its loops. ``tokens`` counts every try.
+    """Return what ``ask`` reads in ``duration_s`` seconds of speech, without its loops. ``tokens`` counts both tries.
 
     A reading that ends by itself is the only one. One that goes on past its usual length either has reached the end of
     the sound (what follows is cut off), or turns in a circle within it (it is read again with a penalty on repeating;
@@ -54,17 +54,25 @@ def decode_unlooped(ask: Ask, *, duration_s: float) -> Decoded:
     first = ask(max_tokens=limit, repetition_penalty=1.0)
     kept = within(first.pieces, duration_s=duration_s)
     if first.tokens < limit or len(kept) < len(first.pieces):
-        return replace(first, pieces=_at_human_pace(kept, duration_s))
-    looped = unlooped(kept) != kept
-    limit = limit if looped else most_tokens(duration_s)
-    second = ask(max_tokens=limit, repetition_penalty=PENALTY if looped else 1.0)
+        return replace(first, pieces=unlooped(kept) if _is_hasty(kept, duration_s) else kept)
+    circle = unlooped(kept)
+    if circle == kept:
+        return _heard_out(ask, first, duration_s=duration_s)
+    second = ask(max_tokens=limit, repetition_penalty=PENALTY)
+    again = within(second.pieces, duration_s=duration_s)
     tokens = first.tokens + second.tokens
-    if second.tokens < limit and second.mean_logprob > MIN_LOGPROB:
-        kept = within(second.pieces, duration_s=duration_s)
-        return replace(second, pieces=_at_human_pace(kept, duration_s), tokens=tokens)
-    if looped:
-        return replace(first, pieces=unlooped(kept), tokens=tokens)
-    return replace(second, pieces=unlooped(within(second.pieces, duration_s=duration_s)), tokens=tokens)
+    if second.tokens < limit and second.mean_logprob > MIN_LOGPROB and not _is_hasty(again, duration_s):
+        return replace(second, pieces=again, tokens=tokens)
+    return replace(first, pieces=circle, tokens=tokens)
+
+
+def _heard_out(ask: Ask, first: Decoded, *, duration_s: float) -> Decoded:
+    """Return the whole of what ``first`` only begins."""
+    limit = most_tokens(duration_s)
+    second = ask(max_tokens=limit, repetition_penalty=1.0)
+    kept = within(second.pieces, duration_s=duration_s)
+    pieces = unlooped(kept) if second.tokens >= limit else kept
+    return replace(second, pieces=pieces, tokens=first.tokens + second.tokens)
 
 
 def within(pieces: Sequence[Piece], *, duration_s: float) -> tuple[Piece, ...]:
@@ -108,10 +116,9 @@ def _circle(units: Sequence[str]) -> int | None:
     return None
 
 
-def _at_human_pace(pieces: tuple[Piece, ...], duration_s: float) -> tuple[Piece, ...]:
-    """Return ``pieces``, unlooped when only somebody in great haste could say so much."""
+def _is_hasty(pieces: Sequence[Piece], duration_s: float) -> bool:
     text = " ".join(piece.text.strip() for piece in pieces)
-    return unlooped(pieces) if len(text.encode()) > USUAL_BYTES_PER_S * duration_s else pieces
+    return len(text.encode()) > USUAL_BYTES_PER_S * duration_s
 
 
 def _is_echo(piece: Piece, before: Piece, *, duration_s: float) -> bool:

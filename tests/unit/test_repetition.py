@@ -80,7 +80,7 @@ def test_what_is_said_twice_needs_the_time_of_two():
     assert Stuck((20, [twice])).says() == [twice.text]
     hasty = Piece(0.0, 4.9, " We shall not be moved by anybody who is near us at all" * 2)
     assert Stuck((20, [hasty])).says() == [" We shall not be moved by anybody who is near us at all"]
-    assert Stuck((99, [CIRCLE]), (20, [hasty])).says() == [" We shall not be moved by anybody who is near us at all"]
+    assert Stuck((99, [CIRCLE]), (20, [hasty])).says() == [" and so my fellow"]
 
 
 def test_every_try_is_counted():
