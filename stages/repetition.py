@@ -17,8 +17,8 @@ USUAL_BYTES_PER_S = 20
 """English of 4 words a second, Mandarin of 7 characters: faster than anybody speaks who says something once more."""
 
 PENALTY = 1.1
-"""Ends loops that nothing else ends. Not for a first try: over the known speech it makes two to seven times as many
-wrong words, and what people really say three times comes out once or twice."""
+"""Ends loops that nothing else ends. Not for a first try: over known English it makes 1.6 (tiny.en) to 9 times
+(base, five readings) as many wrong words, and may drop what people really say again."""
 
 _UNIT = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]|[^\W\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
 """A word; in Chinese and Japanese, a character."""
