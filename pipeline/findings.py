@@ -1,6 +1,5 @@
 """What single units found, joined to what the clip shows and says. Pure; used while reading and by fusion."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -17,7 +16,7 @@ from stages.scene import clip_scene
 from stages.shots import find_shots
 from stages.text_merge import merge_text
 from stages.track import assign_tracks, summarize
-from stages.transcribe import HeardTranscript
+from stages.transcribe import HeardTranscript, joined
 
 T = TypeVar("T")
 
@@ -71,30 +70,10 @@ def speech(transcribed: StageResult[HeardTranscript]) -> Speech | None:
         return Speech()
     if not transcribed.parts:
         return None
-    parts = in_order(transcribed.parts)
-    segments = tuple(s.model_copy(update={"text": plain(s.text)}) for part in parts for s in part.segments)
+    transcript = joined(transcribed.parts)
+    segments = tuple(segment.model_copy(update={"text": plain(segment.text)}) for segment in transcript.segments)
     text = " ".join(segment.text for segment in segments if segment.text)
-    return Speech(language=_main_language(parts), text=text, segments=segments)
-
-
-def in_order(parts: Sequence[HeardTranscript]) -> list[HeardTranscript]:
-    """Return pieces of speech as they were said: they may have been written down in another order."""
-    return sorted(parts, key=lambda part: part.span.start_s if part.span else 0.0)
-
-
-def words(parts: Sequence[HeardTranscript]) -> str:
-    """Return all that was written down so far."""
-    return " ".join(filter(None, (part.text for part in in_order(parts))))
-
-
-def _main_language(parts: Sequence[HeardTranscript]) -> str | None:
-    """Return the language of most seconds; pieces without words count only where no piece has any."""
-    seconds: defaultdict[str, float] = defaultdict(float)
-    worded = [part for part in parts if part.segments] or (parts if not any(part.complete for part in parts) else [])
-    for part in worded:
-        if part.language is not None:
-            seconds[part.language] += part.speech_s or (part.span.end_s - part.span.start_s if part.span else 0.0)
-    return max(seconds, key=seconds.__getitem__, default=None)
+    return Speech(language=transcript.language, text=text, segments=segments)
 
 
 def embedding(scenes: Sequence[FrameScene]) -> tuple[float, ...] | None:

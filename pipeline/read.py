@@ -9,7 +9,7 @@ from functools import partial
 from llm_engine.base import PriorityClass
 from llm_engine.understanding import Origin, Understanding
 from pipeline.board import StageRecord
-from pipeline.findings import captions, confirmed, sight, words
+from pipeline.findings import captions, confirmed, sight
 from pipeline.job_run import JobRun
 from pipeline.slot_queue import Rank
 from schemas.deadline import Deadline
@@ -17,6 +17,7 @@ from schemas.errors import DeadlineExceeded
 from schemas.job import Lane
 from schemas.result import StageStatus
 from stages.sentiment import SentimentTask, with_likelihood
+from stages.transcribe import joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,5 +163,5 @@ async def _on_screen(run: JobRun) -> AsyncIterator[Version]:
 
 async def _spoken(run: JobRun) -> AsyncIterator[Version]:
     async for parts in run.spoken.growing():
-        if text := words(parts):
+        if text := joined(parts).text:
             yield Version(text)

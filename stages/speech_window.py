@@ -17,9 +17,10 @@ MAX_OTHER_WINDOW_S = 8.0
 """The same for languages other than English, whose model is four times as slow: a window stays within half a second,
 so that a clip whose deadline passes has its first sentences. Stretches without a pause stay whole."""
 
-PIECE_S = {"en": (6.0, 4.0, 3.0), "other": (5.0, 3.5, 2.5)}
+PIECE_S = {"en": (6.0, 4.0), "other": (6.0, 4.0, 3.0)}
 """Lengths of pieces where a deadline is near, those that read best first. None holds so much that losing it would lose
-all words of a typical clip; below the last, words that are cut at both ends of a piece become many."""
+all words of a typical clip. Known English is written down with 3 % wrong words in windows of 15 s, 4 % of 6 s, 6 % of
+4 s and 18 % of 3 s; Mandarin as well in 6 s as in 15 (9 %), twice as badly in 4 and 3."""
 
 QUIET_S = 0.08
 """As long as the closure before a stop consonant, which is where a word can be cut with the least harm."""

@@ -5,8 +5,10 @@ answer whether or not the others come in time. With time enough a piece is long 
 with a deadline it is short (``cut_pieces``).
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, exp
 from typing import Literal
 
@@ -18,6 +20,7 @@ from schemas.media import SAMPLE_RATE_HZ, AudioClip, Samples
 from schemas.perception import SpeechSpan, Transcript
 from schemas.result import SpeechSegment
 from stages.mel import FRAMES_PER_S, Mel, log_mel
+from stages.repetition import decode_unlooped
 from stages.speech_window import Window, cut_windows
 from stages.spoken_language import MIN_LISTEN_S, SURE, Probabilities, languages_of, weighted
 from stages.whisper import Whisper
@@ -35,9 +38,6 @@ cost."""
 
 LISTEN_S, LISTEN_WINDOW_S = 3.0, 4.0
 """Seconds of speech from which the language is told, and the window they are put in."""
-
-TOKENS_PER_S, SPARE_TOKENS = 10, 10
-"""Most that anybody says in a second (fast Mandarin and French: 8), and what a short answer needs besides."""
 
 PROMPTS = {"zh": "以下是普通话的句子。"}
 """Text pretended to go before. This one ("the following are sentences in Mandarin") brings punctuation and fewer wrong
@@ -204,9 +204,9 @@ class Transcriber:
         """Return the sentences of one window, and whether they sound like its language."""
         prompt = PROMPTS.get(window.language, "")
         length_s = window.duration_s
-        tokens = SPARE_TOKENS + ceil(length_s * TOKENS_PER_S)
         beams = ENGLISH_BEAMS if window.language == "en" or unit.hasty else OTHER_BEAMS
-        decoded = whisper.decode(encoded, language=window.language, prompt=prompt, max_tokens=tokens, beams=beams)
+        ask = partial(whisper.decode, encoded, language=window.language, prompt=prompt, beams=beams)
+        decoded = decode_unlooped(ask, duration_s=length_s)
         segments = [
             self._segment(window, unit.audio, bounds_s=(start_s, end_s), text=text, logprob=decoded.mean_logprob)
             for piece in said(decoded, duration_s=length_s, prompt=prompt)
@@ -224,6 +224,23 @@ class Transcriber:
             score=exp(min(0.0, logprob)),
             language=window.language,
         )
+
+
+def joined(parts: Sequence[HeardTranscript]) -> Transcript:
+    """Return pieces of speech as one transcript, as they were said: they may have been written down in another order."""
+    ordered = sorted(parts, key=lambda part: part.span.start_s if part.span else 0.0)
+    segments = tuple(segment for part in ordered for segment in part.segments)
+    used = dict.fromkeys(part.model for part in ordered)
+    return Transcript(_main_language(ordered), segments, " + ".join(used))
+
+
+def _main_language(parts: Sequence[HeardTranscript]) -> str | None:
+    """Return the language of most seconds; pieces without words count only where none could be written down."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for part in [p for p in parts if p.segments] or [p for p in parts if not p.complete]:
+        if part.language is not None and part.span is not None:
+            seconds[part.language] += part.span.end_s - part.span.start_s
+    return max(seconds, key=seconds.__getitem__, default=None)
 
 
 def _spectrogram(samples: Samples, whisper: Whisper, *, window_s: float) -> Mel:

@@ -62,10 +62,19 @@ class Whisper(Protocol):
         """Return the probability of every language it knows, by ISO 639-1 code. For multilingual models only."""
         ...
 
-    def decode(self, encoded: Encoded, *, language: str, prompt: str, max_tokens: int, beams: int) -> Decoded:
+    def decode(
+        self,
+        encoded: Encoded,
+        *,
+        language: str,
+        prompt: str,
+        max_tokens: int,
+        beams: int,
+        repetition_penalty: float = 1.0,
+    ) -> Decoded:
         """Write down what is said, with time stamps, following the ``beams`` likeliest readings (1: greedily).
 
         ``prompt`` is text that went before, "" for none. At most ``max_tokens`` tokens, time stamps included. English
-        models take ``en`` only.
+        models take ``en`` only. ``repetition_penalty`` above 1 makes tokens that were said less likely.
         """
         ...

@@ -59,7 +59,16 @@ class Ctranslate2Whisper:
             raise StageError(ErrorCode.MODEL_FAILED, f"{self.name}: {error}") from error
         return {token.strip("<|>"): probability for token, probability in ranked}
 
-    def decode(self, encoded: Encoded, *, language: str, prompt: str, max_tokens: int, beams: int) -> Decoded:
+    def decode(
+        self,
+        encoded: Encoded,
+        *,
+        language: str,
+        prompt: str,
+        max_tokens: int,
+        beams: int,
+        repetition_penalty: float = 1.0,
+    ) -> Decoded:
         """See ``Whisper``."""
         asked = self._prompt(language, prompt)
         try:
@@ -70,6 +79,7 @@ class Ctranslate2Whisper:
                 patience=min(1.0, FINISHED_READINGS / beams),
                 # CTranslate2 stops at this length less the prompt, but without a text before also at half of it.
                 max_length=max(2 * max_tokens, len(asked) + max_tokens),
+                repetition_penalty=repetition_penalty,
                 return_scores=True,
                 return_no_speech_prob=True,
             )

@@ -43,7 +43,8 @@ class OpenaiWhisper:
         except Exception as error:  # torch raises many types
             message = f"{weights} cannot be loaded on {device}: {error}"
             raise ConfigurationError(ErrorCode.MODEL_FAILED, message) from error
-        self._whisper, self._torch, self._encode = whisper, torch, whisper_torch.encode
+        self._whisper, self._torch = whisper, torch
+        self._encode, self._decode = whisper_torch.encode, whisper_torch.decode
         self._tokenizer = whisper.tokenizer.get_tokenizer(
             self._model.is_multilingual, num_languages=self._model.num_languages, language="en", task="transcribe"
         )
@@ -63,7 +64,16 @@ class OpenaiWhisper:
         found: dict[str, float] = probabilities
         return found
 
-    def decode(self, encoded: Encoded, *, language: str, prompt: str, max_tokens: int, beams: int) -> Decoded:
+    def decode(
+        self,
+        encoded: Encoded,
+        *,
+        language: str,
+        prompt: str,
+        max_tokens: int,
+        beams: int,
+        repetition_penalty: float = 1.0,
+    ) -> Decoded:
         """See ``Whisper``."""
         options = self._whisper.DecodingOptions(
             language=language,
@@ -73,7 +83,7 @@ class OpenaiWhisper:
             patience=min(1.0, FINISHED_READINGS / beams) if beams > 1 else None,
             fp16=self._half,
         )
-        result = self._ask(self._whisper.decode, self._model, encoded, options)
+        result = self._ask(self._decode, self._model, encoded, options, repetition_penalty)
         pieces = read_pieces(result.tokens, first_stamp=self._tokenizer.timestamp_begin, to_text=self._tokenizer.decode)
         return Decoded(
             tuple(pieces),

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 import whisper
 from torch.nn import functional
+from whisper.decoding import DecodingTask, LogitFilter
 from whisper.model import ModelDimensions
 
 from stages.backends.whisper_weights import State, read_weights
@@ -42,6 +43,28 @@ def encode(model: Any, mel: Any) -> EncodedSound:
     with torch.inference_mode():
         encoded: EncodedSound = model.encoder(mel[None])[0].as_subclass(EncodedSound)
         return encoded
+
+
+class RepetitionPenalty(LogitFilter):  # type: ignore[misc]
+    """Makes tokens that were said less likely, as CTranslate2 does. openai-whisper has no such option."""
+
+    def __init__(self, penalty: float, *, begin: int) -> None:
+        self.penalty = penalty
+        self.begin = begin
+
+    def apply(self, logits: Any, tokens: Any) -> None:
+        """Change ``logits``, shape (readings, vocabulary), for what stands behind the prompt in ``tokens``."""
+        said = tokens[:, self.begin :]
+        scores = logits.gather(1, said)
+        logits.scatter_(1, said, torch.where(scores < 0, scores * self.penalty, scores / self.penalty))
+
+
+def decode(model: Any, encoded: EncodedSound, options: Any, repetition_penalty: float) -> Any:
+    """Return what openai-whisper reads in ``encoded``."""
+    task = DecodingTask(model, options)
+    if repetition_penalty != 1:
+        task.logit_filters.insert(0, RepetitionPenalty(repetition_penalty, begin=task.sample_begin))
+    return task.run(encoded[None])[0]
 
 
 def load(weights: Path, *, device: str) -> Any:

@@ -48,7 +48,9 @@ class FakeWhisper:
         self.listened += 1
         return {"zh": 0.9, "en": 0.1} if encoded.max() > 1 else {"en": 0.9, "zh": 0.1}
 
-    def decode(self, encoded: Mel, *, language: str, prompt: str, max_tokens: int, beams: int) -> Decoded:
+    def decode(
+        self, encoded: Mel, *, language: str, prompt: str, beams: int, max_tokens: int, repetition_penalty: float
+    ) -> Decoded:
         self.frames.append(encoded.shape[1])
         self.asked.append((language, prompt, max_tokens))
         self.beams.append(beams)
