@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.board import Board
-from pipeline.fusion import Evidence, fuse
+from pipeline.evidence import Evidence
+from pipeline.fusion import fuse
 from pipeline.hear import hear
 from pipeline.job_run import JobRun, Workshop
 from pipeline.planner import ChosenPlan, cut_down

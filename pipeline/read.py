@@ -16,7 +16,7 @@ from schemas.deadline import Deadline
 from schemas.errors import DeadlineExceeded
 from schemas.job import Lane
 from schemas.result import StageStatus
-from stages.sentiment import SentimentTask, with_likelihood
+from stages.sentiment import Feeling, SentimentTask, with_likelihood
 from stages.transcribe import joined
 
 
@@ -96,7 +96,7 @@ async def _look(run: JobRun, record: StageRecord, understanding: Understanding) 
 
 
 async def _feel(run: JobRun) -> None:
-    """Read the mood of every text. Each part is an origin and its polarity."""
+    """Read the mood of every text. Each part is the feeling of one; a later one of the same text replaces it."""
     if not run.wants("sentiment"):
         run.board.conclude("sentiment", StageStatus.SKIPPED)
         return
@@ -118,7 +118,7 @@ async def _feel_text(run: JobRun, record: StageRecord, *, origin: Origin, texts:
         with _reading(run, record, version) as deadline:
             feel = partial(tools.sentiment.run, task, deadline=deadline)
             polarity = await run.unit(record, feel, rank=Rank.CHAIN, until=deadline)
-            record.parts.append((origin, polarity))
+            record.parts.append(Feeling(origin, polarity, len(text)))
     closely = tools.reader.closely(_priority(run))
     if closely is None or polarity is None:
         return
@@ -127,7 +127,7 @@ async def _feel_text(run: JobRun, record: StageRecord, *, origin: Origin, texts:
         mood = await closely.mood(text, language=language, deadline=run.best_effort_until())
         if mood is not None:
             fused = with_likelihood(polarity, mood.likelihood, language=language, model=mood.model)
-            record.parts.append((origin, fused))
+            record.parts.append(Feeling(origin, fused, len(text)))
             record.model = f"{tools.sentiment.model}+{mood.model}"
 
 
