@@ -39,6 +39,9 @@ LOST = frozenset(
 PERCEIVING = ("detect", "scene", "unsafe", "ocr", "vad", "transcribe", "text")
 """Stages without any of which nothing is known about a clip."""
 
+WITNESSES = ("audio", "vad", "transcribe", "ocr", "unsafe", "text")
+"""Stages that speak for or against a clip's safety, and those without which it is not known whether they could."""
+
 MISSING = frozenset({StageStatus.TIMED_OUT, StageStatus.FAILED})
 
 
@@ -112,7 +115,7 @@ def _findings(evidence: Evidence) -> dict[str, Any]:
         "text": captions,
         "speech": speech,
         "sentiment": judge(dict(evidence.parts("sentiment"))),
-        "safety": judge_safety(evidence.parts("unsafe"), insights.safety),
+        "safety": judge_safety(evidence.parts("unsafe"), insights.safety, whole=_all_heard(evidence)),
         "topics": insights.topics,
         "keywords": tuple(plain(word) for word in insights.keywords),
         "summary": plain(insights.summary),
@@ -121,6 +124,10 @@ def _findings(evidence: Evidence) -> dict[str, Any]:
         "embedding": findings.embedding(evidence.parts("scene")),
         "plan": _plan(evidence.chosen),
     }
+
+
+def _all_heard(evidence: Evidence) -> bool:
+    return all(evidence.stages[name].status not in MISSING for name in WITNESSES)
 
 
 def _status(evidence: Evidence) -> ResultStatus:

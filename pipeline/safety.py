@@ -8,8 +8,11 @@ UNSAFE_PICTURE = 0.8
 """The authors of open_nsfw: above 0.8 'highly probable', below 0.2 'safe with good probability'; between lies doubt."""
 
 
-def judge_safety(pictures: Sequence[float], words: Judgement | None) -> Judgement | None:
+def judge_safety(pictures: Sequence[float], words: Judgement | None, *, whole: bool = True) -> Judgement | None:
     """Fuse each frame's probability of being unsafe with the verdict on the words.
+
+    ``whole``: whether every witness that the clip has was heard. Without one of them a clip may be called unsafe, but
+    not safe: then nothing is said.
 
     The worst witness decides: one unsafe frame, or one unsafe sentence, makes a clip unsafe. The score belongs to the
     label; ``sources`` holds each witness's own probability of harm. None when nobody looked and nothing was read.
@@ -23,4 +26,6 @@ def judge_safety(pictures: Sequence[float], words: Judgement | None) -> Judgemen
     accusers += [p for p in (sources.get("pictures", 0.0),) if p >= UNSAFE_PICTURE]
     if accusers:
         return Judgement(label="unsafe", score=max(accusers), sources=sources)
+    if not whole:
+        return None
     return Judgement(label="safe", score=1 - max(sources.values()), sources=sources)

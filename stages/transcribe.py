@@ -124,7 +124,7 @@ class Transcriber:
         self._multilingual.languages(heard)
         for whisper in (self._english, self._multilingual):
             heard = whisper.encode(_spectrogram(silence, whisper, window_s=MIN_WINDOW_S))
-            whisper.decode(heard, language="en", prompt="", max_tokens=2, beams=1)
+            whisper.decode(heard, language="en", prompt="", max_tokens=2, beams=1, repetition_penalty=1.0)
 
     def windows(self, unit: SpeechTask, *, deadline: Deadline) -> list[Window]:
         """Return long windows, each in one language, after listening wherever it may change.
