@@ -32,6 +32,9 @@ SHORTEST_LISTEN_S = 10.0
 LONGEST_LISTEN_S = 3600.0
 """Above every sensible limit on a clip's duration, which the probe enforces."""
 
+CHAIN_SHARE = 0.75
+"""Of the time left, that speech is planned for: on busy cores each piece takes longer than alone."""
+
 FIRST_SHARE = 0.6
 """Of the time left, for the first piece of speech that is too long as a whole."""
 
@@ -181,13 +184,13 @@ def _speech_fits(run: JobRun, key: str, speech_s: float, *, longest_s: float) ->
     latencies, slots = run.workshop.latencies, run.workshop.slots.count
     pieces = piece_count(speech_s, longest_s=longest_s)
     piece_ms = latencies.predict_ms(key, work=speech_s / pieces, quantile=SAFE)
-    remaining_ms = _words_due(run).remaining() * 1e3
+    remaining_ms = CHAIN_SHARE * _words_due(run).remaining() * 1e3
     chain_ms = piece_ms * -(-pieces // slots)
     return chain_ms <= remaining_ms and (pieces * piece_ms + run.beside_speech_ms()) / slots <= remaining_ms
 
 
 async def _write_down(run: JobRun, record: StageRecord, task: PieceTask, *, number: int) -> None:
-    """Have one piece written down. First words are needed most; where not all fits, the others wait for first looks."""
+    """Have one piece written down. First words, as many as there are cores, are needed most of all."""
     due = _words_due(run)
     assert run.chosen is not None  # noqa: S101
     key = cost_key(task.window.language, task.model, hasty=task.hasty)
@@ -195,7 +198,7 @@ async def _write_down(run: JobRun, record: StageRecord, task: PieceTask, *, numb
         part = await run.unit(
             record,
             partial(run.workshop.tools.transcribe.run, task, deadline=due),
-            rank=Rank.CHAIN if not number or run.fits else Rank.LATER,
+            rank=Rank.CHAIN if run.fits or number < run.workshop.slots.count else Rank.LATER,
             turn=number,
             amount=task.window.duration_s,
             key=key,

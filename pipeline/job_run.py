@@ -170,7 +170,7 @@ class JobRun:
         return value
 
     def _give_up(self, key: str) -> None:
-        """Note that something needed was not begun. Where the job has done nothing of its kind, nothing taught its cost."""
+        """Note that something needed was not begun. If nothing of its kind was done, nothing taught its cost."""
         self.partial_at_best = True
         if key not in self.done:
             self.workshop.latencies.doubt(key)

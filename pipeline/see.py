@@ -138,7 +138,9 @@ async def _look(run: JobRun, name: str, *, only: frozenset[int], progress: Progr
 
 async def _look_at_frames(run: JobRun, name: str, *, only: frozenset[int], progress: Progress) -> None:
     stage: Stage[Frame, object] = getattr(run.workshop.tools, name)
-    turns = {index: turn for turn, index in enumerate(spread_out(sorted(only)))}
+    # Every stage gets as much of the time that is left as any other, however many looks that is.
+    look_ms = run.workshop.latencies.rate_ms(name, TYPICAL)
+    turns = {index: round(turn * look_ms) for turn, index in enumerate(spread_out(sorted(only)))}
     with run.board.running(name, model=stage.model, plan=_frames(len(only))) as record:
         async with asyncio.TaskGroup() as units:
             begun = False

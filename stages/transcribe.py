@@ -24,12 +24,16 @@ from stages.repetition import decode_unlooped
 from stages.speech_window import Window, cut_windows
 from stages.spoken_language import MIN_LISTEN_S, SURE, Probabilities, languages_of, weighted
 from stages.whisper import Whisper
-from stages.whisper_text import MIN_LOGPROB, said, sentences
+from stages.whisper_text import said, sentences
 
 AsrModel = Literal["auto", "tiny.en", "base"]
 """``auto``: the English model for English, the multilingual one for the rest. ``tiny.en``: English is written down,
 speech in other languages is only named, since the English model would invent English for it. ``base``: the multilingual
 model for everything."""
+
+FOREIGN_LOGPROB = -1.1
+"""Below it English words may be another language's: known English lies above -0.85, Mandarin taken for English below
+-1.15."""
 
 SLACK_S, MIN_WINDOW_S = 3.0, 6.0
 """Silence behind the speech, and the shortest window. Whisper was trained on 30 s; with less than this it misses last
@@ -120,7 +124,7 @@ class Transcriber:
         self._multilingual.languages(heard)
         for whisper in (self._english, self._multilingual):
             heard = whisper.encode(_spectrogram(silence, whisper, window_s=MIN_WINDOW_S))
-            whisper.decode(heard, language="en", prompt="", max_tokens=2, beams=1)
+            whisper.decode(heard, language="en", prompt="", max_tokens=2, beams=1, repetition_penalty=1.0)
 
     def windows(self, unit: SpeechTask, *, deadline: Deadline) -> list[Window]:
         """Return long windows, each in one language, after listening wherever it may change.
@@ -163,7 +167,8 @@ class Transcriber:
         if unit.check_language and whisper is not self._english:
             window = self._in_its_own_language(window, encoded, hint=unit.language_hint)
         segments, sure = self._write_down(window, encoded, whisper, unit)
-        if unit.check_language and not sure and whisper is self._english and not deadline.expired:
+        doubtful = not sure and window.duration_s >= MIN_LISTEN_S
+        if unit.check_language and doubtful and whisper is self._english and not deadline.expired:
             encoded = self._encode(window, unit.audio, self._multilingual)
             other = self._in_its_own_language(window, encoded, hint=unit.language_hint)
             if other.language != window.language:
@@ -212,7 +217,7 @@ class Transcriber:
             for piece in said(decoded, duration_s=length_s, prompt=prompt)
             for start_s, end_s, text in sentences(piece, duration_s=length_s)
         ]
-        return segments, decoded.mean_logprob >= MIN_LOGPROB
+        return segments, decoded.mean_logprob >= FOREIGN_LOGPROB
 
     def _segment(
         self, window: Window, audio: AudioClip, *, bounds_s: tuple[float, float], text: str, logprob: float
@@ -227,7 +232,7 @@ class Transcriber:
 
 
 def joined(parts: Sequence[HeardTranscript]) -> Transcript:
-    """Return pieces of speech as one transcript, as they were said: they may have been written down in another order."""
+    """Return pieces of speech as one transcript, in the order in which they were said."""
     ordered = sorted(parts, key=lambda part: part.span.start_s if part.span else 0.0)
     segments = tuple(segment for part in ordered for segment in part.segments)
     used = dict.fromkeys(part.model for part in ordered)

@@ -1,5 +1,7 @@
 """Windows hold all speech, and their times lead back to the clip."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -106,7 +108,7 @@ SILENCE = AudioClip(np.zeros(300 * SAMPLE_RATE_HZ, np.float32))
 def test_pieces_hold_every_second_of_speech_once_and_in_order(spans: list[SpeechSpan], longest_s: float):
     pieces = cut_pieces(SILENCE, spans, "en", longest_s=longest_s)
     parts = [part for piece in pieces for part in piece.parts]
-    for before, after in zip(parts, parts[1:], strict=False):
+    for before, after in pairwise(parts):
         assert before.end_s <= after.start_s + KEPT_PAUSE_S + 1e-6
         assert before.start_s < after.start_s
     for span in spans:
