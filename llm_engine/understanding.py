@@ -204,7 +204,8 @@ class Understanding:
         """
         text = plain(text)
         self._texts[origin], self._languages[origin] = text, language
-        self._read["summary"][origin] = len(text)
+        if text:
+            self._read["summary"][origin] = len(text)
         asked = [
             self._score_topics(origin, text, language=language, deadline=deadline),
             self._score_safety(origin, text, language=language, deadline=deadline),
@@ -236,14 +237,15 @@ class Understanding:
     async def look(self, sight: Sight, *, deadline: Deadline) -> None:
         """Take in what the pictures show. Raises ``DeadlineExceeded``."""
         self._sight = sight
-        self._read["summary"][Origin.SIGHT] = len(sight.words)
         words = [word for word in sight.words if word not in _UNINFORMATIVE_SIGHTS]
         await self._score_topics(Origin.SIGHT, ", ".join(words), language="en", deadline=deadline)
+        if sight.words:
+            self._read["topics"][Origin.SIGHT] = self._read["summary"][Origin.SIGHT] = len(sight.words)
 
     def insights(self) -> TextInsights:
         """Return what can be said now. Does not mutate."""
         summary, by = self._best_summary()
-        read = {told: dict(of_each) for told, of_each in self._read.items()}
+        read = {told: dict(of_each) for told, of_each in self._read.items() if of_each}
         return TextInsights(self._best_topics(), self._judge_safety(), self._find_keywords(), summary, by, read)
 
     async def _score_topics(self, origin: Origin, text: str, *, language: str | None, deadline: Deadline) -> None:
@@ -251,7 +253,8 @@ class Understanding:
         scores = await self._score(parts, self._reader.vocabulary.topics, language=language, deadline=deadline)
         if scores:
             self._topics[origin] = [sum(column) / len(scores) for column in zip(*scores, strict=True)]
-        self._read["topics"][origin] = len(text)
+        if text:
+            self._read["topics"][origin] = len(text)
 
     async def _score_safety(self, origin: Origin, text: str, *, language: str | None, deadline: Deadline) -> None:
         """Keep the worst part: harmless words around it do not make it better."""
@@ -264,7 +267,8 @@ class Understanding:
         scores = await self._score(tuple(parts), labels, language=language, deadline=deadline)
         if scores:
             self._harm[origin] = max(_harm(passage, labels) for passage in scores)
-        self._read["safety"][origin] = chars
+        if chars:
+            self._read["safety"][origin] = chars
 
     async def _score(
         self, parts: Sequence[str], labels: LabelSet, *, language: str | None, deadline: Deadline

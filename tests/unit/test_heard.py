@@ -10,7 +10,9 @@ VOICE = (SpeechSpan(1, 4), SpeechSpan(5, 9))
 
 
 def piece(start_s: float, end_s: float, *, complete: bool = True) -> HeardTranscript:
-    return HeardTranscript("en", (), "fake", speech_s=end_s - start_s, complete=complete, span=SpeechSpan(start_s, end_s))
+    return HeardTranscript(
+        "en", (), "fake", speech_s=end_s - start_s, complete=complete, span=SpeechSpan(start_s, end_s)
+    )
 
 
 @pytest.mark.parametrize(
