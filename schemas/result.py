@@ -232,7 +232,11 @@ class FusedResult(WireModel):
         Judgement | None, Field(description="positive, neutral or negative. Score: fused polarity, not calibrated")
     ] = None
     safety: Annotated[
-        Judgement | None, Field(description="safe or unsafe. Score: of the label given; pictures: softmax of the model")
+        Judgement | None,
+        Field(
+            description="safe or unsafe; None while a witness that the clip has (speech, captions, pictures) is "
+            "missing and none of the others accuses it. Score: of the label given; pictures: softmax of the model"
+        ),
     ] = None
     topics: Annotated[
         tuple[Label, ...],

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from llm_engine.understanding import Origin, TextInsights
 from pipeline.analyze import STAGES
-from pipeline.fusion import Evidence, fuse
+from pipeline.fusion import WITNESSES, Evidence, fuse
 from schemas.errors import ErrorCode
 from schemas.media import AudioClip, Frame
 from schemas.perception import FrameDetections, FrameScene, FrameText, Polarity, SpeechSpan
@@ -126,3 +126,12 @@ def test_no_control_character_reaches_the_result(given):
     words = [shown.summary, *shown.keywords, *(span.text for span in shown.text)]
     words += [segment.text for segment in (shown.speech.segments if shown.speech else ())]
     assert all(ch.isprintable() or ch == "\u200d" for text in words for ch in text)
+
+
+@given(evidence())
+@settings(max_examples=300, deadline=None)
+def test_nothing_is_called_safe_while_a_witness_is_missing(given):
+    result = fuse(given)
+    lacking = [name for name in WITNESSES if given.stages[name].status in {StageStatus.TIMED_OUT, StageStatus.FAILED}]
+    if lacking and result.safety is not None:
+        assert result.safety.label == "unsafe"
