@@ -71,7 +71,7 @@ def _why(absent: Mapping[str, str], *, isa: str, cores: int) -> str:
 
 
 def _answers(one: Measurement) -> Iterator[Goal]:
-    answers, where = _budgeted(one), one.condition.title.lower()
+    answers, where = _budgeted(one), _where(one)
     p99_ms = percentile((answer.whole.wall_ms for answer in answers), 99)
     yield Goal(f"p99 at {BUDGET_MS} ms: {where}", f"<= {BUDGET_MS} ms", f"{p99_ms:.0f} ms", p99_ms <= BUDGET_MS)
     if len(one.condition.cores) > 1:  # with one, none is idle
@@ -100,7 +100,7 @@ def _frames(looks: Mapping[str, float]) -> str:
 
 
 def _span(one: Measurement) -> Goal:
-    name = f"slowest clip beside its bound, no deadline: {one.condition.title.lower()}"
+    name = f"slowest clip beside its bound, no deadline: {_where(one)}"
     worst = max(over_bound(one, clip) for clip in {sample.clip for sample in one.samples})
     return Goal(name, f"<= {MOST_OVER:.2f}", f"{worst:.2f}", worst <= MOST_OVER)
 
@@ -125,12 +125,17 @@ def _script(found: Sequence[Measurement], clips: Mapping[str, FlowClip]) -> Goal
     ratio = speed_up(one.samples, of=OURS, over=SCRIPT)
     ours, theirs = (_all_words(one, clips, who=who) for who in (OURS, SCRIPT))
     got = f"{ratio:.2f}, words {ours:.0%} beside {theirs:.0%}"
-    return Goal(f"{name}: {one.condition.title.lower()}", needed, got, ratio >= FASTER and ours >= theirs)
+    return Goal(f"{name}: {_where(one)}", needed, got, ratio >= FASTER and ours >= theirs)
 
 
 def _all_words(one: Measurement, clips: Mapping[str, FlowClip], *, who: str) -> float:
     held = held_in([sample for sample in one.samples if sample.contestant == who], clips)
     return mean(total.share for total in held.values()) if held else 1.0
+
+
+def _where(one: Measurement) -> str:
+    title = one.condition.title
+    return title[0].lower() + title[1:]
 
 
 def _budgeted(one: Measurement) -> list[Sample]:
