@@ -58,7 +58,7 @@ def both_goals(scores: Sequence[ClipScore], kept: Sequence[Goal], in_time: InTim
     "-": of this there is nothing to be judged.
     """
     budget = f"{in_time.budget_ms} ms"
-    rows = [("goal", "needed", "no deadline", "met", budget, f"met at {budget}")]
+    rows: list[tuple[str, ...]] = [("goal", "needed", "no deadline", "met", budget, f"met at {budget}")]
     soon = {goal.name: goal for goal in in_time.goals}
     for goal in kept:
         other = soon.get(goal.name)

@@ -96,12 +96,12 @@ def _hand_over(source: LatencyBook, target: LatencyBook) -> None:
 
 def _watched_tools(workshop: Workshop, units: list[Unit]) -> Toolbox:
     tools = workshop.tools
-    looking = {name: _TimedCalls(getattr(tools, name), {"run": name}, units) for name in LOOKING}
+    watched: dict[str, Any] = {name: _TimedCalls(getattr(tools, name), {"run": name}, units) for name in LOOKING}
     listening = {"run": PIECE, "language": LANGUAGE, "windows": LANGUAGE}
-    reader = tools.reader
-    if reader.llm is not None:
-        reader = replace(reader, llm=cast("LLMEngine", _TimedModel(reader.llm, {}, units)))
-    return replace(tools, **looking, transcribe=_TimedCalls(tools.transcribe, listening, units), reader=reader)
+    watched["transcribe"] = _TimedCalls(tools.transcribe, listening, units)
+    if tools.reader.llm is not None:
+        watched["reader"] = replace(tools.reader, llm=cast("LLMEngine", _TimedModel(tools.reader.llm, {}, units)))
+    return replace(tools, **watched)
 
 
 class _TimedCalls:
