@@ -42,7 +42,7 @@ class Sequential:
             transcript = self._listen(audio, watch)
             await self._understand(texts, transcript, watch)
         whole = watch.costs.pop("whole")
-        return Sample(self.name, clip.name, whole, watch.costs, plan=self._plan.name)
+        return Sample(self.name, clip.name, whole, watch.costs, plan=self._plan.name, heard=transcript.text)
 
     async def _decode_frames(self, clip: FlowClip, watch: "Watch") -> list[Frame]:
         async with self._workshop.decoders.session(clip.path, deadline=NEVER) as session:

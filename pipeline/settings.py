@@ -12,8 +12,11 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.errors import ConfigurationError, ErrorCode
 
-INSTRUCTION_SET_LIMITS = ("CT2_FORCE_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "NPY_DISABLE_CPU_FEATURES")
-"""Variables of CTranslate2, oneDNN (in CTranslate2 and OpenVINO) and NumPy."""
+INSTRUCTION_SET_LIMITS = (
+    *("CT2_FORCE_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"),
+    "NPY_DISABLE_CPU_FEATURES",
+)
+"""Variables of CTranslate2 and its MKL, oneDNN (in CTranslate2 and OpenVINO) and NumPy."""
 
 
 def _default_cache_dir() -> Path:

@@ -65,7 +65,7 @@ def based_on(evidence: Evidence) -> BasedOn:
 def _basis(shares: Shares) -> Basis:
     ordered = [(witness, shares[witness]) for witness in Witness if witness in shares]
     return Basis(
-        read={witness: round(share, 3) for witness, share in ordered if share > 0},
+        read={witness: min(round(share, 3), 1.0 if share == 1 else ALMOST) for witness, share in ordered if share > 0},
         missing=tuple(witness for witness, share in ordered if share < 1),
     )
 

@@ -113,7 +113,12 @@ def test_what_is_left_of_the_jobs_under_way_is_told_in_seconds():
             listening_ms=200, listening_chain_ms=200, looking_ms=0, looking_chain_ms=0, glancing_ms=0, fusing_ms=0
         ),
     )
-    load.begin("b", Forecast(listening_ms=100, looking_ms=0, looking_chain_ms=0, glancing_ms=0, fusing_ms=0))
+    load.begin(
+        "b",
+        Forecast(
+            listening_ms=100, listening_chain_ms=100, looking_ms=0, looking_chain_ms=0, glancing_ms=0, fusing_ms=0
+        ),
+    )
     with load.unit("a", clock=analyzer.clock):
         analyzer.now_s += 0.05
         prospect = analyst.prospect()
