@@ -22,7 +22,7 @@ UPSTREAM: Mapping[str, tuple[str, ...]] = {
     "ocr": ("probe", "frames"),
     "vad": ("audio",),
     "transcribe": ("audio", "vad"),
-    "sentiment": ("probe", "frames", "ocr", "audio", "vad", "transcribe", "text"),
+    "sentiment": ("probe", "frames", "ocr", "audio", "vad", "transcribe"),
     "text": ("probe", "frames", "ocr", "audio", "vad", "transcribe"),
 }
 """Whose failure already says why a stage has not done its work."""

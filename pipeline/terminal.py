@@ -91,11 +91,12 @@ def _labels(labels: tuple[Label, ...]) -> str:
 
 
 def _judgement(judgement: Judgement | None, basis: Basis) -> str:
-    """Return a verdict in words, and what it rests on where that is not all of the clip."""
-    said = f"{judgement.label} {judgement.score:.2f}" if judgement else ""
-    if not basis.missing:
-        return said
-    return f"{said or 'not known'}, from {rests_on(basis) or 'nothing'} only"
+    """Return a verdict and what it rests on, in words; empty when there was nothing to judge."""
+    if judgement is None:
+        return "not known" if basis.missing else ""
+    rest = rests_on(basis)
+    only = " only" if basis.missing else ""
+    return f"{judgement.label} {judgement.score:.2f}" + (f", from {rest}{only}" if rest else "")
 
 
 def _stages(result: FusedResult, budget_ms: int | None) -> RenderableType:
