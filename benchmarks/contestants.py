@@ -13,10 +13,10 @@ from benchmarks.flow_clips import FlowClip
 from benchmarks.machine import CpuMeter
 from benchmarks.media import REPO
 from benchmarks.samples import Cost, Sample
-from pipeline.analyze import Analyzer
+from benchmarks.watched import LOOKING, Watched, chain_ms
 from pipeline.analyze_command import job_for
 from schemas.deadline import Deadline
-from schemas.result import ResultStatus, StageReport
+from schemas.result import FusedResult, ResultStatus, StageReport
 
 SETTLE_S = 0.3
 """After a run: threads that ran past a deadline end, and their CPU time still counts."""
@@ -38,11 +38,11 @@ class Contestant(Protocol):
 
 
 class Ours:
-    """The product as users run it."""
+    """The product as users run it, with a latency book of its own."""
 
-    def __init__(self, name: str, analyzer: Analyzer, meter: CpuMeter, *, plan: str, budget_ms: int | None) -> None:
+    def __init__(self, name: str, watched: Watched, meter: CpuMeter, *, plan: str, budget_ms: int | None) -> None:
         self.name = name
-        self._analyzer = analyzer
+        self._watched = watched
         self._meter = meter
         self._plan = plan
         self._budget_ms = budget_ms
@@ -50,11 +50,13 @@ class Ours:
     async def run(self, clip: FlowClip) -> Sample:
         """Analyse ``clip``; stages have wall times only, because they share processes and threads."""
         job = job_for(clip.path, budget_ms=self._budget_ms)
-        mark, began_s = self._meter.mark(), time.perf_counter()
-        deadline = Deadline.after(self._budget_ms / 1e3) if self._budget_ms else Deadline.never()
-        analysis = await self._analyzer.analyze(job, clip.path, deadline=deadline, plan=self._plan)
-        wall_ms = (time.perf_counter() - began_s) * 1e3
-        await asyncio.sleep(SETTLE_S)
+        with self._watched.at_work():
+            mark, began_s = self._meter.mark(), time.perf_counter()
+            deadline = Deadline.after(self._budget_ms / 1e3) if self._budget_ms else Deadline.never()
+            analysis = await self._watched.analyzer.analyze(job, clip.path, deadline=deadline, plan=self._plan)
+            wall_ms = (time.perf_counter() - began_s) * 1e3
+            units = list(self._watched.units)  # before those that end too late
+            await asyncio.sleep(SETTLE_S)
         result = analysis.result
         return Sample(
             contestant=self.name,
@@ -63,7 +65,14 @@ class Ours:
             stages={name: _busy(report) for name, report in result.stages.items()},
             complete=result.status is ResultStatus.COMPLETE,
             plan=result.plan.name if result.plan else "",
+            heard=result.speech.text if result.speech else "",
+            looks={name: sum(unit.name == name for unit in units) for name in LOOKING},
+            chain_ms=chain_ms(units, before_ms=_busy_ms(result, "audio", "vad"), after_ms=_busy_ms(result, "text")),
         )
+
+
+def _busy_ms(result: FusedResult, *names: str) -> float:
+    return sum(_busy(result.stages[name]).wall_ms for name in names if name in result.stages)
 
 
 def _busy(report: StageReport) -> Cost:
@@ -100,7 +109,7 @@ class Script:
         await asyncio.sleep(SETTLE_S)
         stages = {name: Cost(**cost) for name, cost in answer["stages"].items()}
         cpu_ms = sum(cost.cpu_ms or 0.0 for cost in stages.values())
-        return Sample(self.name, clip.name, Cost(wall_ms, cpu_ms), stages)
+        return Sample(self.name, clip.name, Cost(wall_ms, cpu_ms), stages, heard=answer["transcript"])
 
     async def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None

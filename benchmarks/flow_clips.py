@@ -12,30 +12,59 @@ import av
 from av.audio.resampler import AudioResampler
 from av.video.frame import PictureType
 
-from benchmarks.media import REPO
+from benchmarks.media import REPO, Clip, load_clips
 
 MADE = REPO / "build" / "flow-clips"
 SAMPLE_RATE_HZ = 48_000
 
 
+CLOSE_S = 0.05
+"""Containers say durations to a frame at best."""
+
+
 @dataclass(frozen=True, slots=True)
 class FlowClip:
-    """One clip on disk. ``language``: what is spoken, told to the baseline only."""
+    """One clip on disk, with speech. ``language``: what is spoken, told to the baseline only.
+
+    ``truth``: the words that are said; None where the manifest does not tell those of the part that is used. ``set``:
+    that of the clip that the sound comes from, if the manifest tells sets.
+    """
 
     name: str
     path: Path
     language: str
+    seconds: float
+    truth: str | None = None
+    set: str = ""
 
 
 def flow_clips(root: Path, *, only: str | None = None) -> list[FlowClip]:
     """Return the clips whose parts lie in ``root`` (all, or those named in ``only``, comma-separated)."""
     wanted = set(only.split(",")) if only else None
     entries = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["clip"]
+    known = {clip.name: clip for clip in load_clips(root)}
     return [
-        FlowClip(entry["name"], _path(root, entry), entry["language"])
+        _clip(root, entry, sound=known[entry.get("sound", entry["picture"])])
         for entry in entries
         if (wanted is None or entry["name"] in wanted) and _has_parts(root, entry)
     ]
+
+
+def _clip(root: Path, entry: dict[str, Any], *, sound: Clip) -> FlowClip:
+    seconds = entry.get("seconds", sound.duration_s)
+    return FlowClip(
+        name=entry["name"],
+        path=_path(root, entry),
+        language=entry["language"],
+        seconds=seconds,
+        truth=truth_of(sound, seconds=seconds),
+        set=sound.set,
+    )
+
+
+def truth_of(sound: Clip, *, seconds: float) -> str | None:
+    """Return what ``sound`` says; None when ``seconds`` cut it off, as no manifest tells which words remain."""
+    return sound.transcript if seconds >= sound.duration_s - CLOSE_S else None
 
 
 def _has_parts(root: Path, entry: dict[str, Any]) -> bool:
@@ -45,7 +74,7 @@ def _has_parts(root: Path, entry: dict[str, Any]) -> bool:
 def _path(root: Path, entry: dict[str, Any]) -> Path:
     if "seconds" not in entry:
         return root / str(entry["picture"])
-    path = MADE / f"{entry['name']}.mp4"
+    path = MADE / f"{entry['name']}-{entry['seconds']}s.mp4"
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".part.mp4")

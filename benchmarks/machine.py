@@ -13,16 +13,26 @@ TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 def describe_machine() -> str:
     """Return the processor, its vector units, and how many cores this process may use."""
+    facts = _processor()
+    model = (
+        f"{facts.get('model name', 'unknown processor')} (family {facts.get('cpu family')}, model {facts.get('model')})"
+    )
+    cores = len(os.sched_getaffinity(0))
+    return f"{model}; {', '.join(vector_units()) or 'no AVX2'}; {cores} core{'s' if cores > 1 else ''}"
+
+
+def vector_units() -> tuple[str, ...]:
+    """Return which of ``FEATURES`` the processor has."""
+    flags = _processor().get("flags", "").split()
+    return tuple(feature for feature in FEATURES if feature in flags)
+
+
+def _processor() -> dict[str, str]:
     facts: dict[str, str] = {}
     for line in (PROC / "cpuinfo").read_text("utf-8").splitlines():
         key, _, value = line.partition(":")
         facts.setdefault(key.strip(), value.strip())
-    flags = facts.get("flags", "").split()
-    model = (
-        f"{facts.get('model name', 'unknown processor')} (family {facts.get('cpu family')}, model {facts.get('model')})"
-    )
-    units = ", ".join(feature for feature in FEATURES if feature in flags) or "no AVX2"
-    return f"{model}; {units}; {len(os.sched_getaffinity(0))} cores"
+    return facts
 
 
 class CpuMark(NamedTuple):

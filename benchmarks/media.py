@@ -11,7 +11,10 @@ ROOTS = (REPO.parent / "shared" / "media", REPO / "tests" / "media")
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """One clip of the manifest. ``transcript``: None when nobody wrote down what is said, if anything."""
+    """One clip of the manifest. ``transcript``: None when nobody wrote down what is said, if anything.
+
+    ``set``: what the clip may be used for ("given", "development"); empty where the manifest tells no sets.
+    """
 
     name: str
     path: Path
@@ -19,6 +22,8 @@ class Clip:
     has_audio: bool
     transcript: str | None
     language: str | None
+    duration_s: float
+    set: str = ""
 
     @property
     def is_silent(self) -> bool:
@@ -45,4 +50,6 @@ def _clip(root: Path, entry: dict[str, Any]) -> Clip:
         has_audio=entry["has_audio"],
         transcript=entry.get("transcript"),
         language=entry.get("language"),
+        duration_s=entry["duration"],
+        set=entry.get("set", ""),
     )

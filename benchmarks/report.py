@@ -1,6 +1,7 @@
 """Prints the accuracy report."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.markup import escape
@@ -8,30 +9,82 @@ from rich.table import Table
 
 from benchmarks.captions import CaptionScore
 from benchmarks.hard import HardScore
-from benchmarks.scoring import ClipScore, Goal
+from benchmarks.scoring import ClipScore, Goal, held_words
 from benchmarks.sights import ObjectScore
-from benchmarks.words import Errors
+from benchmarks.words import Errors, Held
 
 MARK = {True: "[green]yes[/]", False: "[red]NO[/]", None: "-"}
+PLAIN_MARK = {True: "yes", False: "NO"}
+
+
+@dataclass(frozen=True, slots=True)
+class InTime:
+    """The same clips with a deadline, and what became of the goals then."""
+
+    budget_ms: int
+    clips: Sequence[ClipScore]
+    goals: Sequence[Goal]
 
 
 def print_report(
-    scores: Sequence[ClipScore], hard: Sequence[HardScore], kept: Sequence[Goal], *, peaks_bytes: Mapping[str, int]
+    scores: Sequence[ClipScore],
+    hard: Sequence[HardScore],
+    kept: Sequence[Goal],
+    *,
+    peaks_bytes: Mapping[str, int],
+    in_time: InTime | None = None,
 ) -> None:
-    """Print every clip, the hard cases that went wrong, the largest processes, and the goals."""
+    """Print every clip, the hard cases that went wrong, the largest processes, and the goals, with what is in time."""
     console = Console(width=None if Console().is_terminal else 200, highlight=False)
-    if scores:
-        console.print(_clips(scores))
-    for score in scores:
-        _print_details(console, score)
+    if in_time:
+        _print_clips(console, in_time.clips, title=f"Clips at {in_time.budget_ms} ms")
+    _print_clips(console, scores, title="Clips without a deadline" if in_time else "Clips")
     if hard:
         console.print(_hard(hard))
     console.print(_memory(peaks_bytes))
-    console.print(_goals(kept))
+    if in_time is None:
+        console.print(_goals(kept))
+    else:
+        headings, *rows = both_goals(scores, kept, in_time)
+        table = Table(*headings, title="Goals")
+        for row in rows:
+            table.add_row(*map(escape, row))
+        console.print(table)
 
 
-def _clips(scores: Sequence[ClipScore]) -> Table:
-    table = Table(title="Clips")
+def both_goals(scores: Sequence[ClipScore], kept: Sequence[Goal], in_time: InTime) -> list[tuple[str, ...]]:
+    """Return headings, then every goal without a deadline and beside it with one, then the words that are there.
+
+    "-": of this there is nothing to be judged.
+    """
+    budget = f"{in_time.budget_ms} ms"
+    rows: list[tuple[str, ...]] = [("goal", "needed", "no deadline", "met", budget, f"met at {budget}")]
+    soon = {goal.name: goal for goal in in_time.goals}
+    for goal in kept:
+        other = soon.get(goal.name)
+        rows.append((goal.name, goal.needed, goal.got, PLAIN_MARK[goal.met], *_got(other)))
+    late, early = held_words(scores), held_words(in_time.clips)
+    rows += [(name, "", _held(late.get(name)), "", _held(early.get(name)), "") for name in late | early]
+    return rows
+
+
+def _got(goal: Goal | None) -> tuple[str, str]:
+    return ("-", "-") if goal is None else (goal.got, PLAIN_MARK[goal.met])
+
+
+def _held(held: Held | None) -> str:
+    return "-" if held is None else f"{held.share:.1%} ({held.found} of {held.length})"
+
+
+def _print_clips(console: Console, scores: Sequence[ClipScore], *, title: str) -> None:
+    if scores:
+        console.print(_clips(scores, title=title))
+    for score in scores:
+        _print_details(console, score)
+
+
+def _clips(scores: Sequence[ClipScore], *, title: str) -> Table:
+    table = Table(title=title)
     for heading in ("clip", "status", "plan", "ms", "silent", "WER", "CER", "language", "objects", "false", "captions"):
         table.add_column(heading, justify="left" if heading == "clip" else "right")
     table.add_column("scene")

@@ -1,9 +1,10 @@
 """What one run cost, and what many runs say together. Pure."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One clip analysed once by one contestant. ``complete``: whether nothing was missing, where it says so."""
+    """One clip analysed once by one contestant. ``complete``: whether nothing was missing, where it says so.
+
+    ``heard``: the words of the answer. ``looks``: frames that each looking stage had seen by then. ``chain_ms``: what
+    had to happen one after another, from the sound over the longest piece of speech to its meaning.
+    """
 
     contestant: str
     clip: str
@@ -24,12 +29,26 @@ class Sample:
     stages: dict[str, Cost] = field(default_factory=dict)
     complete: bool | None = None
     plan: str = ""
+    heard: str = ""
+    looks: dict[str, int] = field(default_factory=dict)
+    chain_ms: float | None = None
+
+
+def sample_from(document: Mapping[str, Any]) -> Sample:
+    """Return the sample that ``dataclasses.asdict`` turned into ``document``."""
+    stages = {name: Cost(**cost) for name, cost in document["stages"].items()}
+    return Sample(**{**document, "whole": Cost(**document["whole"]), "stages": stages})
 
 
 def p95(values: Iterable[float]) -> float:
     """Return the smallest value that at least 95 % of ``values`` do not exceed (nearest rank)."""
+    return percentile(values, 95)
+
+
+def percentile(values: Iterable[float], rank: int) -> float:
+    """Return the smallest value that at least ``rank`` per cent of ``values`` do not exceed (nearest rank)."""
     ordered = sorted(values)
-    return ordered[math.ceil(0.95 * len(ordered)) - 1]
+    return ordered[math.ceil(rank * len(ordered) / 100) - 1]
 
 
 def speed_up(samples: Sequence[Sample], *, of: str, over: str, cpu: bool = False) -> float:

@@ -13,7 +13,7 @@ from benchmarks.sights import (
     load_scene_truth,
     score_objects,
 )
-from benchmarks.words import Errors, SpeechScore, score_speech
+from benchmarks.words import Errors, Held, SpeechScore, score_speech
 from pipeline.plans import spread
 from schemas.result import FusedResult
 
@@ -110,6 +110,16 @@ def goals(scores: Sequence[ClipScore]) -> list[Goal]:
         _share("scene label sensible", [s.scene_sensible for s in scores], least=0.70),
     )
     return [goal for goal in found if goal is not None]
+
+
+def held_words(scores: Sequence[ClipScore]) -> dict[str, Held]:
+    """Return which part of all that is said the answers hold, by language; languages without any are left out."""
+    judged = [score.speech for score in scores if score.speech]
+    totals = {
+        "English words held": sum((s.words_held for s in judged if s.words_held), start=Held()),
+        "Mandarin characters held": sum((s.characters_held for s in judged if s.characters_held), start=Held()),
+    }
+    return {name: total for name, total in totals.items() if total.length}
 
 
 def _silence(scores: Sequence[ClipScore]) -> Goal | None:

@@ -17,7 +17,7 @@ from schemas.perception import FrameText, Transcript
 from stages.confirm import Look
 from stages.media.sampling import plan_frames
 from stages.sentiment import SentimentTask
-from stages.transcribe import SpeechTask
+from stages.transcribe import PieceTask, SpeechTask, joined
 
 NEVER = Deadline.never()
 
@@ -42,7 +42,7 @@ class Sequential:
             transcript = self._listen(audio, watch)
             await self._understand(texts, transcript, watch)
         whole = watch.costs.pop("whole")
-        return Sample(self.name, clip.name, whole, watch.costs, plan=self._plan.name)
+        return Sample(self.name, clip.name, whole, watch.costs, plan=self._plan.name, heard=transcript.text)
 
     async def _decode_frames(self, clip: FlowClip, watch: "Watch") -> list[Frame]:
         async with self._workshop.decoders.session(clip.path, deadline=NEVER) as session:
@@ -77,7 +77,12 @@ class Sequential:
             spans = self._tools.vad.run(audio, deadline=NEVER)
         with watch.step("transcribe"):
             task = SpeechTask(audio=audio, spans=spans, model=self._plan.asr, language_hint=None)
-            return self._tools.transcribe.run(task, deadline=NEVER)
+            tool = self._tools.transcribe
+            windows = tool.windows(task, deadline=NEVER)
+            hasty = self._plan.hasty_asr
+            return joined(
+                [tool.run(PieceTask(audio, window, task.model, hasty=hasty), deadline=NEVER) for window in windows]
+            )
 
     async def _understand(self, texts: Sequence[FrameText], transcript: Transcript, watch: "Watch") -> None:
         tools = self._tools

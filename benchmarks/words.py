@@ -1,4 +1,4 @@
-"""Scores what was said: word error rate for English, character error rate for Chinese."""
+"""Scores what was said: error rates and the share that is there, of words for English, of characters for Chinese."""
 
 import re
 import unicodedata
@@ -33,11 +33,29 @@ class Errors:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """Units of the truth that an answer holds, of ``length``; what is invented beside them is not counted. Adds up."""
+
+    found: int = 0
+    length: int = 0
+
+    @property
+    def share(self) -> float:
+        """Part of the truth that is there, 0 to 1; all of nothing."""
+        return self.found / self.length if self.length else 1.0
+
+    def __add__(self, other: "Held") -> "Held":
+        return Held(self.found + other.found, self.length + other.length)
+
+
+@dataclass(frozen=True, slots=True)
 class SpeechScore:
     """``words``: the English part, ``characters``: the Chinese part. None where the truth has no such part."""
 
     words: Errors | None
     characters: Errors | None
+    words_held: Held | None = None
+    characters_held: Held | None = None
 
 
 def score_speech(truth: str, heard: str) -> SpeechScore:
@@ -45,10 +63,15 @@ def score_speech(truth: str, heard: str) -> SpeechScore:
     chinese, english = _split(truth)
     if chinese and english:
         heard_chinese, heard_english = _split(heard)
-        return SpeechScore(word_errors(english, heard_english), character_errors(chinese, heard_chinese))
+        return SpeechScore(
+            word_errors(english, heard_english),
+            character_errors(chinese, heard_chinese),
+            words_held(english, heard_english),
+            characters_held(chinese, heard_chinese),
+        )
     if chinese:
-        return SpeechScore(None, character_errors(truth, heard))
-    return SpeechScore(word_errors(truth, heard), None)
+        return SpeechScore(None, character_errors(truth, heard), None, characters_held(truth, heard))
+    return SpeechScore(word_errors(truth, heard), None, words_held(truth, heard), None)
 
 
 def word_errors(truth: str, heard: str) -> Errors:
@@ -63,6 +86,19 @@ def character_errors(truth: str, heard: str) -> Errors:
     reference = plain_characters(truth)
     found = jiwer.process_characters(reference, plain_characters(heard))
     return Errors(found.substitutions + found.deletions + found.insertions, len(reference))
+
+
+def words_held(truth: str, heard: str) -> Held:
+    """Return how many words of the truth were heard: all that are neither missing nor another word."""
+    reference = plain_words(truth)
+    found = jiwer.process_words(reference, plain_words(heard))
+    return Held(found.hits, len(reference.split()))
+
+
+def characters_held(truth: str, heard: str) -> Held:
+    """Return how many characters of the truth were heard, without punctuation and spaces."""
+    reference = plain_characters(truth)
+    return Held(jiwer.process_characters(reference, plain_characters(heard)).hits, len(reference))
 
 
 def plain_words(text: str) -> str:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 from uuid import uuid4
 
 from llm_engine.base import LabelSet, LLMEngine, LLMRequest, PriorityClass, Prompt, Sampling
@@ -36,6 +37,9 @@ class Origin(StrEnum):
     DESCRIPTION = "description"
     SIGHT = "pictures"
 
+
+Told = Literal["topics", "safety", "summary"]
+"""What is told from texts."""
 
 TOPIC_WEIGHTS: Mapping[Origin, float] = {
     Origin.SPEECH: 1.0,
@@ -109,7 +113,8 @@ class TextInsights:
     """What the text says; scores as in ``schemas.result``.
 
     ``safety`` is None when there is no text to judge; its sources are the worst of each text and its likeliest kind of
-    harm ("speech:violence"), with the probability of any harm.
+    harm ("speech:violence"), with the probability of any harm. ``read`` says how many characters of each plain text all
+    this is told from.
     """
 
     topics: tuple[Label, ...] = ()
@@ -117,6 +122,7 @@ class TextInsights:
     keywords: tuple[str, ...] = ()
     summary: str = ""
     summary_by: SummaryOrigin | None = None
+    read: Mapping[Told, Mapping[Origin, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +184,7 @@ class Understanding:
         self._topics: dict[Origin, list[float]] = {}
         self._likely_topics: dict[Origin, Sequence[float]] = {}
         self._harm: dict[Origin, tuple[float, str]] = {}
+        self._read: dict[Told, dict[Origin, int]] = {"topics": {}, "safety": {}, "summary": {}}
         self._quote = ""
         self._written = ""
 
@@ -197,6 +204,8 @@ class Understanding:
         """
         text = plain(text)
         self._texts[origin], self._languages[origin] = text, language
+        if text:
+            self._read["summary"][origin] = len(text)
         asked = [
             self._score_topics(origin, text, language=language, deadline=deadline),
             self._score_safety(origin, text, language=language, deadline=deadline),
@@ -230,21 +239,27 @@ class Understanding:
         self._sight = sight
         words = [word for word in sight.words if word not in _UNINFORMATIVE_SIGHTS]
         await self._score_topics(Origin.SIGHT, ", ".join(words), language="en", deadline=deadline)
+        if sight.words:
+            self._read["topics"][Origin.SIGHT] = self._read["summary"][Origin.SIGHT] = len(sight.words)
 
     def insights(self) -> TextInsights:
         """Return what can be said now. Does not mutate."""
         summary, by = self._best_summary()
-        return TextInsights(self._best_topics(), self._judge_safety(), self._find_keywords(), summary, by)
+        read = {told: dict(of_each) for told, of_each in self._read.items() if of_each}
+        return TextInsights(self._best_topics(), self._judge_safety(), self._find_keywords(), summary, by, read)
 
     async def _score_topics(self, origin: Origin, text: str, *, language: str | None, deadline: Deadline) -> None:
         parts = evenly(passages(without_commands(text), at_most=PASSAGE_WIDTH), MAX_PASSAGES)
         scores = await self._score(parts, self._reader.vocabulary.topics, language=language, deadline=deadline)
         if scores:
             self._topics[origin] = [sum(column) / len(scores) for column in zip(*scores, strict=True)]
+        if text:
+            self._read["topics"][origin] = len(text)
 
     async def _score_safety(self, origin: Origin, text: str, *, language: str | None, deadline: Deadline) -> None:
         """Keep the worst part: harmless words around it do not make it better."""
         labels = self._reader.vocabulary.safety
+        chars = len(text)
         text = without_commands(text)
         wholes = passages(text, at_most=PASSAGE_WIDTH)
         clauses = dict.fromkeys(c for sentence in sentences(text) for c in passages(sentence, at_most=CLAUSE_WIDTH))
@@ -252,6 +267,8 @@ class Understanding:
         scores = await self._score(tuple(parts), labels, language=language, deadline=deadline)
         if scores:
             self._harm[origin] = max(_harm(passage, labels) for passage in scores)
+        if chars:
+            self._read["safety"][origin] = chars
 
     async def _score(
         self, parts: Sequence[str], labels: LabelSet, *, language: str | None, deadline: Deadline

@@ -8,7 +8,7 @@ import numpy as np
 from llm_engine.extractive import Sight
 from pipeline.plain_text import plain
 from schemas.media import Frame, FrameBatch, ProbedMedia
-from schemas.perception import FrameDetections, FrameScene, FrameText, Transcript
+from schemas.perception import FrameDetections, FrameScene, FrameText
 from schemas.result import Detection, ObjectSummary, Shot, Speech, StageStatus, TextSpan
 from schemas.stage import StageResult
 from stages.confirm import settle
@@ -16,6 +16,7 @@ from stages.scene import clip_scene
 from stages.shots import find_shots
 from stages.text_merge import merge_text
 from stages.track import assign_tracks, summarize
+from stages.transcribe import HeardTranscript, joined
 
 T = TypeVar("T")
 
@@ -29,7 +30,9 @@ def confirmed(
     seen: Sequence[FrameDetections], confirmations: Sequence[tuple[FrameDetections, ...]]
 ) -> tuple[FrameDetections, ...]:
     """Return what is believed of each frame: after the second opinion if it came in time, else the detector's word."""
-    return last(confirmations, None) or settle(sorted(seen, key=lambda frame: frame.t_s))
+    asked = {frame.t_s: frame for frame in last(confirmations, ())}
+    alone = settle(sorted((frame for frame in seen if frame.t_s not in asked), key=lambda frame: frame.t_s))
+    return tuple(sorted((*asked.values(), *alone), key=lambda frame: frame.t_s))
 
 
 def objects(
@@ -61,13 +64,13 @@ def shots(frames: tuple[Frame, ...], probed: ProbedMedia | None) -> tuple[Shot, 
     return find_shots(FrameBatch(frames), probed)
 
 
-def speech(transcribed: StageResult[Transcript]) -> Speech | None:
+def speech(transcribed: StageResult[HeardTranscript]) -> Speech | None:
     """Return what was said, its words made plain: nothing when there is no voice, None when nobody could listen."""
     if transcribed.status is StageStatus.ABSENT:
         return Speech()
     if not transcribed.parts:
         return None
-    transcript = transcribed.parts[-1]
+    transcript = joined(transcribed.parts)
     segments = tuple(segment.model_copy(update={"text": plain(segment.text)}) for segment in transcript.segments)
     text = " ".join(segment.text for segment in segments if segment.text)
     return Speech(language=transcript.language, text=text, segments=segments)

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from pipeline.latency import SAFE, LatencyBook
+from pipeline.latency import SAFE, LatencyBook, Line
 from pipeline.plans import Plan, sample
 from schemas.media import ProbedMedia, SamplingPlan
-from stages.transcribe import decoding_work
+from stages.speech_window import PIECE_S, piece_count
+from stages.transcribe import cost_key
 
-PRIORS_MS: dict[str, float] = {
-    # Milliseconds a unit on one core before anything was measured; start-up calibration replaces most of them at once.
+PRIORS_MS: dict[str, float | Line] = {
+    # Milliseconds a unit on one AVX2 core before anything was measured; start-up calibration replaces most of them.
     "frames": 1.5,  # a megapixel decoded
     "detect": 20.0,  # a frame
     "confirm": 40.0,  # a clip
@@ -20,13 +21,15 @@ PRIORS_MS: dict[str, float] = {
     "ocr": 40.0,
     "audio": 3.0,  # a second of sound
     "vad": 2.0,
-    "transcribe:auto": 20.0,  # a second of the windows that speech is put in
-    "transcribe:tiny.en": 15.0,
+    "language": 90.0,  # a look at the first seconds of speech
+    "transcribe:en": Line(25.0, 30.0),  # a piece, and each second of speech in it
+    "transcribe:other:1": Line(75.0, 60.0),
+    "transcribe:other:5": Line(100.0, 80.0),
     "sentiment": 2.0,  # a text
     "text": 5.0,
     "llm": 50.0,  # a step of the language model; best effort, and so no part of a forecast
     "wake": 7.0,  # lateness of the event loop at a cutoff
-    "fuse": 5.0,  # a clip
+    "fuse": 20.0,  # a clip, beside units that run on
 }
 
 
@@ -34,16 +37,19 @@ PRIORS_MS: dict[str, float] = {
 class Forecast:
     """Milliseconds of CPU on one core, each the sum of one quantile of its stages.
 
-    ``listening_ms``: the chain from sound to meaning. ``looking_ms``: all that is done with pictures;
+    ``listening_ms``: from sound to meaning, ``listening_chain_ms``: that part of it which must happen one after another
+    (pieces of speech need not). ``looking_ms``: all that is done with pictures, of which ``decoding_ms`` comes first;
     ``looking_chain_ms``: that part of it which must happen one after another; ``glancing_ms``: that part of it without
     which the answer is not whole, one look of every kind. ``fusing_ms`` comes last.
     """
 
     listening_ms: float
+    listening_chain_ms: float
     looking_ms: float
     looking_chain_ms: float
     glancing_ms: float
     fusing_ms: float
+    decoding_ms: float = 0.0
 
     @property
     def work_ms(self) -> float:
@@ -58,29 +64,59 @@ class Forecast:
     @property
     def span_ms(self) -> float:
         """What must happen one after another, fusion included."""
-        return max(self.listening_ms, self.looking_chain_ms) + self.fusing_ms
+        return max(self.listening_chain_ms, self.looking_chain_ms) + self.fusing_ms
 
     def end_ms(self, *, slots: int, others_ms: float = 0.0) -> float:
-        """Return when the result is due, by the classic bound on a schedule: ``max(longest chain, work / slots)``.
+        """Return when everything is done, by the classic bound on a schedule: ``max(longest chain, work / slots)``.
 
         ``others_ms``: what other jobs still have to do on the same slots.
         """
-        return max(self.listening_ms, self.looking_chain_ms, (self.work_ms + others_ms) / slots) + self.fusing_ms
+        return max(self.span_ms, (self.work_ms + others_ms) / slots + self.fusing_ms)
+
+    def whole_ms(self, *, slots: int, others_ms: float = 0.0) -> float:
+        """Return when the answer is whole, as ``end_ms``: further looks take what time there is after that."""
+        return max(self.span_ms, (self.needed_ms + others_ms) / slots + self.fusing_ms)
 
 
-def forecast(plan: Plan, *, probed: ProbedMedia, latencies: LatencyBook, quantile: float = SAFE) -> Forecast:
-    """Return what ``plan`` will take for a clip."""
+def forecast(
+    plan: Plan,
+    *,
+    probed: ProbedMedia,
+    latencies: LatencyBook,
+    quantile: float = SAFE,
+    language: str | None = None,
+    speech_s: float | None = None,
+) -> Forecast:
+    """Return what ``plan`` will take for a clip.
+
+    ``speech_s``: seconds of speech, all of the sound until it is known; ``language``: theirs, English until then.
+    """
     rate_ms = partial(latencies.rate_ms, quantile=quantile)
-    heard_ms = (rate_ms("audio") + rate_ms("vad")) * probed.audio_s
-    if probed.audio_s:
-        heard_ms += rate_ms(f"transcribe:{plan.asr}") * decoding_work(probed.audio_s)
-    read_ms = rate_ms("sentiment") + rate_ms("text")
-    looking_ms, looking_chain_ms, glancing_ms = _looking(plan, probed, rate_ms) if probed.has_video else (0, 0, 0)
-    return Forecast(heard_ms + read_ms, looking_ms, looking_chain_ms, glancing_ms, rate_ms("fuse"))
+    hearing_ms = (rate_ms("audio") + rate_ms("vad")) * probed.audio_s
+    speech_s = probed.audio_s if speech_s is None else speech_s
+    speaking_ms = piece_ms = 0.0
+    if speech_s:
+        hearing_ms += rate_ms("language")
+        pieces = piece_count(speech_s, longest_s=PIECE_S["en" if language in (None, "en") else "other"][0])
+        key = cost_key(language or "en", plan.asr, hasty=True)
+        piece_ms = latencies.predict_ms(key, work=speech_s / pieces, quantile=quantile)
+        speaking_ms = pieces * piece_ms
+    reading_ms = rate_ms("sentiment") + rate_ms("text")
+    looking = _looking(plan, probed, rate_ms) if probed.has_video else (0.0, 0.0, 0.0, 0.0)
+    looking_ms, looking_chain_ms, glancing_ms, decoding_ms = looking
+    return Forecast(
+        listening_ms=hearing_ms + speaking_ms + reading_ms,
+        listening_chain_ms=hearing_ms + piece_ms + reading_ms,
+        looking_ms=looking_ms,
+        looking_chain_ms=looking_chain_ms,
+        glancing_ms=glancing_ms,
+        fusing_ms=rate_ms("fuse"),
+        decoding_ms=decoding_ms,
+    )
 
 
-def _looking(plan: Plan, probed: ProbedMedia, rate_ms: Callable[[str], float]) -> tuple[float, float, float]:
-    """Return what all looking costs, the part that must happen one after another, and the part that must be done."""
+def _looking(plan: Plan, probed: ProbedMedia, rate_ms: Callable[[str], float]) -> tuple[float, float, float, float]:
+    """Return what all looking costs, the part that goes one after another, the part that must be done, and decoding."""
     sampling = sample(plan, probed)
     decoding_ms = rate_ms("frames") * decode_work(probed, sampling)
     confirming_ms = rate_ms("confirm")
@@ -91,6 +127,7 @@ def _looking(plan: Plan, probed: ProbedMedia, rate_ms: Callable[[str], float]) -
         decoding_ms + units_ms + confirming_ms,
         decoding_ms + rate_ms("detect") + confirming_ms,
         decoding_ms + once_ms + confirming_ms,
+        decoding_ms,
     )
 
 

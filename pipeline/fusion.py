@@ -3,21 +3,24 @@
 Works on whatever is there: stages that timed out contribute the parts they had.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_engine.understanding import TextInsights
 from pipeline import findings
+from pipeline.evidence import Evidence
+from pipeline.heard import heard
 from pipeline.plain_text import plain
 from pipeline.planner import ChosenPlan
 from pipeline.safety import judge_safety
 from pipeline.timeline import timeline
 from pipeline.version import PIPELINE_VERSION
-from schemas.errors import HalfsecondError, WarningCode
-from schemas.job import VideoJob
-from schemas.media import Frame, MediaWarning, ProbedMedia
+from pipeline.witnesses import based_on
+from schemas.errors import WarningCode
+from schemas.media import ProbedMedia
+from schemas.perception import SpeechSpan
 from schemas.result import (
+    BasedOn,
     Coverage,
     ErrorInfo,
     FusedResult,
@@ -42,24 +45,6 @@ PERCEIVING = ("detect", "scene", "unsafe", "ocr", "vad", "transcribe", "text")
 MISSING = frozenset({StageStatus.TIMED_OUT, StageStatus.FAILED})
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """All that one job came to know by its end."""
-
-    job: VideoJob
-    stages: Mapping[str, StageResult[Any]]
-    frames: tuple[Frame, ...]
-    probed: ProbedMedia | None
-    chosen: ChosenPlan | None
-    refusal: HalfsecondError | None
-    packets_damaged: int
-    decoding_warnings: tuple[MediaWarning, ...]
-
-    def parts(self, name: str) -> tuple[Any, ...]:
-        """Return what the stage found, unit by unit."""
-        return self.stages[name].parts
-
-
 def fuse(evidence: Evidence) -> FusedResult:
     """Return the result, its latency still to be filled in."""
     error = _error(evidence)
@@ -74,7 +59,9 @@ def fuse(evidence: Evidence) -> FusedResult:
         stages = {name: _report(_given_up(result)) for name, result in evidence.stages.items()}
         return FusedResult(**common, status=ResultStatus.REJECTED, error=error, stages=stages)
     stages = {name: _report(result) for name, result in evidence.stages.items()}
-    return FusedResult(**common, status=_status(evidence), stages=stages, **_findings(evidence))
+    basis = based_on(evidence)
+    found = _findings(evidence, basis)
+    return FusedResult(**common, status=_status(evidence, basis), based_on=basis, stages=stages, **found)
 
 
 def _error(evidence: Evidence) -> ErrorInfo | None:
@@ -95,7 +82,7 @@ def _given_up(result: StageResult[Any]) -> StageResult[Any]:
     return replace(result, status=StageStatus.SKIPPED, error=None)
 
 
-def _findings(evidence: Evidence) -> dict[str, Any]:
+def _findings(evidence: Evidence, basis: BasedOn) -> dict[str, Any]:
     looks = findings.confirmed(evidence.parts("detect"), evidence.parts("confirm"))
     detections, objects = findings.objects(looks)
     captions = findings.captions(evidence.parts("ocr"), evidence.probed)
@@ -103,7 +90,7 @@ def _findings(evidence: Evidence) -> dict[str, Any]:
     speech = findings.speech(evidence.stages["transcribe"])
     insights = findings.last(evidence.parts("text"), TextInsights())
     return {
-        "warnings": tuple(WarningInfo(code=w.code, message=plain(w.message)) for w in _warnings(evidence)),
+        "warnings": tuple(WarningInfo(code=w.code, message=plain(w.message)) for w in evidence.warnings),
         "coverage": _coverage(evidence),
         "detections": detections,
         "objects": objects,
@@ -111,8 +98,11 @@ def _findings(evidence: Evidence) -> dict[str, Any]:
         "shots": shots,
         "text": captions,
         "speech": speech,
-        "sentiment": judge(dict(evidence.parts("sentiment"))),
-        "safety": judge_safety(evidence.parts("unsafe"), insights.safety),
+        "sentiment": judge(
+            {feeling.origin: feeling.polarity for feeling in evidence.parts("sentiment")},
+            whole=not basis.sentiment.missing,
+        ),
+        "safety": judge_safety(evidence.parts("unsafe"), insights.safety, whole=not basis.safety.missing),
         "topics": insights.topics,
         "keywords": tuple(plain(word) for word in insights.keywords),
         "summary": plain(insights.summary),
@@ -123,23 +113,18 @@ def _findings(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def _status(evidence: Evidence) -> ResultStatus:
+def _status(evidence: Evidence, basis: BasedOn) -> ResultStatus:
     if not any(evidence.parts(name) for name in PERCEIVING):
         return ResultStatus.EXPIRED
     whole = all(result.status not in MISSING for result in evidence.stages.values())
-    lost = any(warning.code in LOST for warning in _warnings(evidence))
-    return ResultStatus.COMPLETE if whole and not lost else ResultStatus.PARTIAL
-
-
-def _warnings(evidence: Evidence) -> tuple[MediaWarning, ...]:
-    """Return each warning once: the sound and the pictures of a damaged file may both speak of it."""
-    heard = (warning for clip in evidence.parts("audio") for warning in clip.warnings)
-    all_warnings = (*(evidence.probed.warnings if evidence.probed else ()), *evidence.decoding_warnings, *heard)
-    return tuple({warning.code: warning for warning in all_warnings}.values())
+    lost = any(warning.code in LOST for warning in evidence.warnings)
+    unread = bool(basis.safety.missing)  # captions of a last look, say, that came too late to be understood
+    return ResultStatus.PARTIAL if lost or unread or not whole else ResultStatus.COMPLETE
 
 
 def _coverage(evidence: Evidence) -> Coverage:
     probed = evidence.probed
+    found = heard(findings.last(evidence.parts("vad"), ()), evidence.parts("transcribe"))
     return Coverage(
         frames_analyzed=len(evidence.frames),
         frames_total=probed.media.frame_count if probed else 0,
@@ -147,9 +132,18 @@ def _coverage(evidence: Evidence) -> Coverage:
         packets_damaged=evidence.packets_damaged,
         video_s=probed.media.duration_s if probed and probed.has_video else 0.0,
         audio_s=sum(clip.duration_s for clip in evidence.parts("audio")),
-        speech_s=sum(transcript.speech_s for transcript in evidence.parts("transcribe")),
+        voice_s=round(found.voice_s, 3),
+        speech_s=round(found.written_s, 3),
+        unwritten=_on_the_time_line(evidence, found.unwritten),
         fraction=_fraction(probed),
     )
+
+
+def _on_the_time_line(evidence: Evidence, spans: tuple[SpeechSpan, ...]) -> tuple[tuple[float, float], ...]:
+    """Return stretches of the sound in seconds of the clip; what lies before its first picture is left out."""
+    start_s: float = sum(clip.start_s for clip in evidence.parts("audio"))
+    placed = ((max(0.0, start_s + span.start_s), start_s + span.end_s) for span in spans)
+    return tuple((round(first_s, 3), round(last_s, 3)) for first_s, last_s in placed if first_s < last_s)
 
 
 def _fraction(probed: ProbedMedia | None) -> float:

@@ -1,17 +1,25 @@
-"""The listening branch: sound, voice, words. Strictly one after another, so it goes first everywhere."""
+"""The listening branch: sound, voice, words.
 
+Up to the language it is strictly one after another, and goes first everywhere. From there on each piece of speech is a
+unit of its own: pieces run side by side where slots are free, and each that ends in time is in the answer.
+"""
+
+import asyncio
+from dataclasses import dataclass
 from functools import partial
 
+from pipeline.board import StageRecord
+from pipeline.forecast import forecast
 from pipeline.job_run import JobRun
-from pipeline.latency import TYPICAL
+from pipeline.latency import SAFE, TYPICAL
 from pipeline.slot_queue import Rank
-from pipeline.slots import NotBegun
+from schemas.deadline import Deadline
 from schemas.errors import ErrorCode, MediaError
 from schemas.media import AudioClip
 from schemas.perception import SpeechSpan
 from schemas.result import StageStatus
-from stages.speech_window import MAX_WINDOW_S
-from stages.transcribe import SpeechTask, decoding_work
+from stages.speech_window import PIECE_S, Window, cut_pieces, piece_count
+from stages.transcribe import HeardTranscript, PieceTask, SpeechTask, cost_key
 
 LISTENING = ("audio", "vad", "transcribe")
 
@@ -23,6 +31,21 @@ SHORTEST_LISTEN_S = 10.0
 
 LONGEST_LISTEN_S = 3600.0
 """Above every sensible limit on a clip's duration, which the probe enforces."""
+
+CHAIN_SHARE = 0.75
+"""Of the time left, that speech is planned for: on busy cores each piece takes longer than alone."""
+
+FIRST_SHARE = 0.6
+"""Of the time left, for the first piece of speech that is too long as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How speech is written down: in which windows, with one reading or several, and whether languages are guessed."""
+
+    windows: list[Window]
+    hasty: bool
+    check_language: bool
 
 
 async def hear(run: JobRun) -> None:
@@ -38,7 +61,7 @@ async def hear(run: JobRun) -> None:
         # The looking branch opens the same file: it refuses it too, or shows that only the sound is bad.
         _conclude(run, StageStatus.SKIPPED)
     finally:
-        run.said.set()
+        run.spoken.end()
 
 
 async def _decode(run: JobRun) -> AudioClip | None:
@@ -86,41 +109,112 @@ async def _find_voice(run: JobRun, audio: AudioClip) -> tuple[SpeechSpan, ...] |
 
 
 async def _transcribe(run: JobRun, audio: AudioClip, spans: tuple[SpeechSpan, ...]) -> None:
-    tool = run.workshop.tools.transcribe
     await run.planned.wait()
     if run.chosen is None:
         return
-    plan = run.chosen.plan
-    asr = plan.asr
-    key = f"transcribe:{asr}"
-    speech_s = sum(span.end_s - span.start_s for span in spans)
-    with run.board.running("transcribe", model=tool.model, plan=asr) as record:
-        # The thread stops by itself early enough for the words to be understood; what it has by then still counts.
-        deadline = run.cutoff.reserve(run.workshop.latencies.predict_ms("text", work=1) / 1e3)
-        hint = run.title_language()
-        task = SpeechTask(audio=audio, spans=spans, model=asr, language_hint=hint, hasty=plan.hasty_asr)
-        try:
-            transcript = await run.unit(
-                record,
-                partial(tool.run, task, deadline=deadline),
-                rank=Rank.CHAIN,
-                amount=decoding_work(speech_s),
-                key=key,
-                start_by=deadline.reserve(_shortest_s(run, key, speech_s=speech_s)),
-            )
-        except NotBegun:
-            run.partial_at_best = True
-            raise
-        record.parts.append(transcript)
-        record.model = transcript.model
-        if not transcript.complete:
+    asr = run.chosen.plan.asr
+    with run.board.running("transcribe", model=run.workshop.tools.transcribe.model, plan=asr) as record:
+        cut = await _cut(run, record, audio, spans)
+        record.plan = f"{asr}, {len(cut.windows)} {'piece' if len(cut.windows) == 1 else 'pieces'}"
+        async with asyncio.TaskGroup() as pieces:
+            for number, window in enumerate(cut.windows):
+                task = PieceTask(audio, window, asr, run.title_language(), cut.hasty, cut.check_language)
+                pieces.create_task(_write_down(run, record, task, number=number))
+        heard: tuple[HeardTranscript, ...] = run.spoken.items
+        record.model = " + ".join(dict.fromkeys(part.model for part in heard)) or record.model
+        if not all(part.complete for part in heard):
             record.fail(StageStatus.TIMED_OUT, ErrorCode.DEADLINE_EXCEEDED)
 
 
-def _shortest_s(run: JobRun, key: str, *, speech_s: float) -> float:
-    """Return the seconds without which not even the first window of speech can be expected to be written down."""
-    first = decoding_work(min(speech_s, MAX_WINDOW_S))
-    return run.workshop.latencies.predict_ms(key, work=first, quantile=TYPICAL) / 1e3
+async def _cut(run: JobRun, record: StageRecord, audio: AudioClip, spans: tuple[SpeechSpan, ...]) -> Cut:
+    """Find out the language, and cut the speech: thoroughly with time enough, quickly with a deadline."""
+    assert run.chosen is not None  # noqa: S101  (waited for by the caller)
+    plan, tool, hint = run.chosen.plan, run.workshop.tools.transcribe, run.title_language()
+    task = SpeechTask(audio, spans, plan.asr, hint)
+    if not run.has_deadline:
+        windows = await run.unit(
+            record, partial(tool.windows, task, deadline=run.cutoff), rank=Rank.CHAIN, key="languages"
+        )
+        return Cut(windows, plan.hasty_asr, check_language=False)
+    if hint in (None, "en"):
+        find = partial(tool.language, task, deadline=run.cutoff)
+        language = await run.unit(record, find, rank=Rank.FIRST, key="language")
+    else:
+        language = hint  # each piece is checked on its own encoder pass, which costs less than one more pass
+    _renew_load(run, spans, language)
+    longest_s, hasty = _piece(run, spans, language)
+    return Cut(cut_pieces(audio, spans, language, longest_s=longest_s), hasty, check_language=True)
+
+
+def _renew_load(run: JobRun, spans: tuple[SpeechSpan, ...], language: str) -> None:
+    """Tell the others what this clip still takes, now that it is known how much is said and in which language."""
+    if run.chosen is None or run.probed is None:
+        return
+    expected = forecast(
+        run.chosen.plan,
+        probed=run.probed,
+        latencies=run.workshop.latencies,
+        quantile=TYPICAL,
+        language=language,
+        speech_s=_length_s(spans),
+    )
+    run.workshop.load.revise(run.job.job_id, expected)
+
+
+def _piece(run: JobRun, spans: tuple[SpeechSpan, ...], language: str) -> tuple[float, bool]:
+    """Return the length of pieces, and whether to be content with one reading: the best that is predicted to fit."""
+    assert run.chosen is not None  # noqa: S101
+    plan, speech_s = run.chosen.plan, _length_s(spans)
+    lengths_s = PIECE_S["en" if language == "en" else "other"]
+    readings = (True,) if plan.hasty_asr or language == "en" else (False, True)
+    for longest_s in lengths_s:
+        for hasty in readings:
+            if _speech_fits(run, cost_key(language, plan.asr, hasty=hasty), speech_s, longest_s=longest_s):
+                return longest_s, hasty
+    # Not all will be there: pieces just so short that the first words are, since each costs something by itself.
+    for longest_s in lengths_s:
+        first_ms = run.workshop.latencies.predict_ms(cost_key(language, plan.asr, hasty=True), work=longest_s)
+        if first_ms <= FIRST_SHARE * _words_due(run).remaining() * 1e3:
+            return longest_s, True
+    return lengths_s[-1], True
+
+
+def _speech_fits(run: JobRun, key: str, speech_s: float, *, longest_s: float) -> bool:
+    """Whether all pieces are predicted to end in time beside what else this clip and others need."""
+    latencies, slots = run.workshop.latencies, run.workshop.slots.count
+    pieces = piece_count(speech_s, longest_s=longest_s)
+    piece_ms = latencies.predict_ms(key, work=speech_s / pieces, quantile=SAFE)
+    remaining_ms = CHAIN_SHARE * _words_due(run).remaining() * 1e3
+    chain_ms = piece_ms * -(-pieces // slots)
+    return chain_ms <= remaining_ms and (pieces * piece_ms + run.beside_speech_ms()) / slots <= remaining_ms
+
+
+async def _write_down(run: JobRun, record: StageRecord, task: PieceTask, *, number: int) -> None:
+    """Have one piece written down. First words, as many as there are cores, are needed most of all."""
+    due = _words_due(run)
+    assert run.chosen is not None  # noqa: S101
+    key = cost_key(task.window.language, task.model, hasty=task.hasty)
+    with run.board.guard(record):
+        part = await run.unit(
+            record,
+            partial(run.workshop.tools.transcribe.run, task, deadline=due),
+            rank=Rank.CHAIN if run.fits or number < run.workshop.slots.count else Rank.LATER,
+            turn=number,
+            amount=task.window.duration_s,
+            key=key,
+            start_by=run.hopeful_until(key, due=due, work=task.window.duration_s),
+        )
+        record.parts.append(part)
+        run.spoken.append(part)
+
+
+def _words_due(run: JobRun) -> Deadline:
+    """Return until when words must be there to be understood."""
+    return run.cutoff.reserve(run.workshop.latencies.predict_ms("text", work=1, quantile=TYPICAL) / 1e3)
+
+
+def _length_s(spans: tuple[SpeechSpan, ...]) -> float:
+    return sum(span.end_s - span.start_s for span in spans)
 
 
 def _conclude(run: JobRun, status: StageStatus) -> None:

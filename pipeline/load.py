@@ -21,11 +21,12 @@ class _Share:
     """What one job needs, and what of it is done. ``units``: when those under way began."""
 
     work_ms: float
+    done_ms: float = 0.0
     units: dict[int, float] = field(default_factory=dict)
 
     def left_ms(self, now_s: float) -> float:
         under_way_ms = sum(now_s - began_s for began_s in self.units.values()) * 1e3
-        return max(0.0, self.work_ms - under_way_ms)
+        return max(0.0, self.work_ms - self.done_ms - under_way_ms)
 
 
 class Load:
@@ -55,6 +56,12 @@ class Load:
             self.work_ms += SMOOTHING * (expected.needed_ms - self.work_ms)
             self.span_ms += SMOOTHING * (expected.span_ms - self.span_ms)
 
+    def revise(self, job_id: str, expected: Forecast) -> None:
+        """Note what a job takes all in all, now that more is known of it. Of one not planned: nothing happens."""
+        with self._lock:
+            if (share := self._shares.get(job_id)) is not None:
+                share.work_ms = expected.needed_ms
+
     @contextmanager
     def unit(self, job_id: str, *, clock: Clock) -> Iterator[None]:
         """Take what happens in this context off what a job needs. Of one that was not planned: nothing happens."""
@@ -67,14 +74,14 @@ class Load:
         finally:
             if share is not None:
                 with self._lock:
-                    share.work_ms -= (clock() - share.units.pop(number)) * 1e3
+                    share.done_ms += (clock() - share.units.pop(number)) * 1e3
 
     def end(self, job_id: str) -> None:
         """Note that a job has ended, planned or not."""
         with self._lock:
             self._shares.pop(job_id, None)
 
-    def left_ms(self, now_s: float) -> float:
-        """Return what is left of all of them together, in milliseconds on one core."""
+    def left_ms(self, now_s: float, *, without: str | None = None) -> float:
+        """Return what is left of all of them together, in milliseconds on one core. ``without``: a job not to count."""
         with self._lock:
-            return sum(share.left_ms(now_s) for share in self._shares.values())
+            return sum(share.left_ms(now_s) for job_id, share in self._shares.items() if job_id != without)

@@ -1,25 +1,34 @@
 """Chooses how thoroughly to look at and listen to one clip. Pure: everything it knows is handed in.
 
-``auto`` takes the first plan of the ladder that is predicted to fit the time left: quality degrades before anything is
-dropped. The forecast rests on the measured p95 of each stage, so it follows the machine.
+What an answer needs (all speech, one look of every kind) comes first whatever the plan, and further looks take the
+time that is left. So ``auto`` has only to decide how many frames are decoded for them: as many as the most thorough
+plan wants whose decoding takes no more than ``DECODE_SHARE`` of the time, by what it has cost on this machine so far. A
+wrong forecast costs quality: nothing is left undone for it while there is time.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pipeline.forecast import Forecast, forecast
 from pipeline.latency import LatencyBook
-from pipeline.plans import LADDER, Plan, plan_named, plan_names
+from pipeline.plans import LADDER, Plan, plan_named
 from schemas.media import ProbedMedia
+
+DECODE_SHARE = 0.2
+"""Of the time left, for decoding frames on one core. A frame that is not decoded cannot be looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenPlan:
-    """A plan with the prediction and the reason that led to it."""
+    """A plan with the prediction and the reason that led to it.
+
+    ``predicted_ms``: when the answer is whole; ``fits``: whether that is in time.
+    """
 
     plan: Plan
     predicted_ms: float
     reason: str
+    fits: bool = True
 
 
 def choose_plan(
@@ -37,43 +46,25 @@ def choose_plan(
     ``wanted`` is ``auto`` or a name of the ladder; ``language`` is that of the clip's title, if known. Raises
     ``ConfigurationError`` for another name.
     """
-    if wanted != "auto":
-        plan = plan_named(wanted)
-        expected = forecast(plan, probed=probed, latencies=latencies)
-        end_ms = expected.end_ms(slots=slots, others_ms=others_ms)
-        return ChosenPlan(plan, end_ms, "asked for by name")
-    forecasts = [(plan, forecast(plan, probed=probed, latencies=latencies)) for plan in _ladder(language)]
-    for plan, expected in forecasts:
-        end_ms = expected.end_ms(slots=slots, others_ms=others_ms)
-        if end_ms <= remaining_ms:
-            return ChosenPlan(plan, end_ms, _fits(plan, end_ms, remaining_ms))
-    return _beside_speech(forecasts, remaining_ms=remaining_ms, slots=slots, others_ms=others_ms)
+    ladder = LADDER if wanted == "auto" else (plan_named(wanted),)
+    forecasts = [(plan, forecast(plan, probed=probed, latencies=latencies, language=language)) for plan in ladder]
+    cheap = (pair for pair in forecasts if pair[1].decoding_ms <= DECODE_SHARE * remaining_ms)
+    plan, expected = next(cheap, None) or min(forecasts, key=lambda pair: pair[1].decoding_ms)
+    end_ms = expected.whole_ms(slots=slots, others_ms=others_ms)
+    reason = "asked for by name" if wanted != "auto" else _reason(plan, expected, end_ms, remaining_ms)
+    return ChosenPlan(plan, end_ms, reason, end_ms <= remaining_ms)
 
 
-def _ladder(language: str | None) -> Iterator[Plan]:
-    """Yield the plans, each also without finding out the language first where an English title makes that needless."""
-    for plan in LADDER:
-        yield plan
-        if language == "en":
-            yield replace(plan, asr="tiny.en")
-
-
-def _beside_speech(
-    forecasts: list[tuple[Plan, Forecast]], *, remaining_ms: float, slots: int, others_ms: float
-) -> ChosenPlan:
-    """Return a plan for a clip that fits no plan whole.
-
-    Often it is speech alone that is too long. Looking less would not make it shorter: it is cut at the deadline, and
-    the pictures get what the other slots have.
-    """
-    for plan, expected in forecasts:
-        cut = replace(expected, listening_ms=min(expected.listening_ms, remaining_ms - expected.fusing_ms))
-        if cut.end_ms(slots=slots, others_ms=others_ms) <= remaining_ms:
-            reason = f"speech is predicted to take longer than the {remaining_ms:.0f} ms left: it is cut there"
-            return ChosenPlan(plan, expected.end_ms(slots=slots, others_ms=others_ms), reason)
-    plan, expected = forecasts[-1]
-    reason = f"nothing is predicted to fit {remaining_ms:.0f} ms; the cheapest plan, and what is ready by then"
-    return ChosenPlan(plan, expected.end_ms(slots=slots, others_ms=others_ms), reason)
+def _reason(plan: Plan, expected: Forecast, end_ms: float, remaining_ms: float) -> str:
+    if remaining_ms == float("inf"):
+        return "no deadline: the most thorough plan"
+    frames = "" if plan is LADDER[0] else "decoding more frames would take too long; "
+    if end_ms <= remaining_ms:
+        return f"{frames}what is needed is predicted to take {end_ms:.0f} of {remaining_ms:.0f} ms"
+    most = "speech" if expected.listening_chain_ms > remaining_ms else "all that is needed"
+    return (
+        f"{frames}{most} is predicted to take {end_ms:.0f} of {remaining_ms:.0f} ms: first words first, and what fits"
+    )
 
 
 def cut_down(chosen: ChosenPlan, *, looked: Mapping[str, int]) -> ChosenPlan:
@@ -88,13 +79,3 @@ def cut_down(chosen: ChosenPlan, *, looked: Mapping[str, int]) -> ChosenPlan:
     reached = (plan.name for plan in LADDER if all(looked[name] >= share for name, share in plan.shares.items()))
     done = replace(done, name=next(reached, LADDER[-1].name))
     return replace(chosen, plan=done, reason=f"'{chosen.plan.name}', cut down when the time got short: {chosen.reason}")
-
-
-def _fits(plan: Plan, end_ms: float, remaining_ms: float) -> str:
-    if remaining_ms == float("inf"):
-        return "no deadline: the most thorough plan"
-    position = plan_names().index(plan.name)
-    if not position:
-        return f"the most thorough plan is predicted to take {end_ms:.0f} of {remaining_ms:.0f} ms"
-    above = LADDER[position - 1].name
-    return f"predicted to take {end_ms:.0f} of {remaining_ms:.0f} ms; '{above}' would not fit"

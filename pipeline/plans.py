@@ -1,5 +1,6 @@
 """How thoroughly a clip may be looked at and listened to. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.errors import ConfigurationError, ErrorCode
@@ -83,6 +84,20 @@ def check_plan_name(name: str) -> None:
     """Raise ``ConfigurationError`` unless ``name`` is ``auto`` or on the ladder."""
     if name != "auto":
         plan_named(name)
+
+
+def spread_out(indices: Sequence[int]) -> list[int]:
+    """Return ``indices`` in an order of which every beginning is spread over all of them: the ends, then middles."""
+    ordered, gaps = list(indices[:1]), [(0, len(indices) - 1)]
+    if len(indices) > 1:
+        ordered.append(indices[-1])
+    while gaps:
+        low, high = gaps.pop(0)
+        if high - low > 1:
+            middle = (low + high) // 2
+            ordered.append(indices[middle])
+            gaps += [(low, middle), (middle, high)]
+    return ordered
 
 
 def spread(count: int, *, of: int) -> frozenset[int]:

@@ -1,16 +1,17 @@
 """The looking branch: probe, plan, decode, and every stage that takes pictures."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 
 from pipeline.board import StageRecord
 from pipeline.forecast import decode_work, forecast
-from pipeline.job_run import JobRun
+from pipeline.job_run import JobRun, Progress
 from pipeline.latency import TYPICAL
 from pipeline.planner import choose_plan
-from pipeline.plans import Plan, sample, spread
+from pipeline.plans import Plan, sample, spread, spread_out
 from pipeline.slot_queue import Rank
+from schemas.deadline import Deadline
 from schemas.errors import DeadlineExceeded
 from schemas.media import Frame, ProbedMedia, SamplingPlan
 from schemas.result import StageStatus
@@ -21,12 +22,15 @@ from stages.workers import DecodeSession
 RANKS = {"ocr": Rank.HEAVY, "detect": Rank.HEAVY, "unsafe": Rank.LIGHT, "scene": Rank.LIGHT}
 """Long units first: the last unit to end should be a short one."""
 
+SHORT_RANKS = {**RANKS, "ocr": Rank.LAST}
+"""Where not all is expected to fit: the dearest look must not cost all others, nor the words."""
 
-AFTERWARDS = {"detect": ("confirm",), "ocr": ("sentiment", "text")}
-"""What waits for the last look of a stage."""
+
+AFTERWARDS = ("confirm", "sentiment", "text")
+"""What waits for the last looks. All further looks end before it begins, so that it finds its slots free."""
 
 WAITING_SHARE = 0.2
-"""Of a job's time, for what follows to get a slot. Units of other jobs cannot be interrupted."""
+"""Of a job's time, for what follows to get a slot where other jobs are at work: their units cannot be interrupted."""
 
 
 async def see(run: JobRun) -> None:
@@ -40,8 +44,9 @@ async def see(run: JobRun) -> None:
             if session is not None and run.probed is not None:
                 await _look_at(run, run.probed, session, decoder=decoder)
     finally:
-        for meeting_point in (run.planned, run.written, run.seen):
-            meeting_point.set()
+        run.planned.set()
+        run.written.end()
+        run.seen.end()
 
 
 async def _probe(run: JobRun, decoder: AsyncExitStack) -> DecodeSession | None:
@@ -64,17 +69,21 @@ async def _look_at(run: JobRun, probed: ProbedMedia, session: DecodeSession, *, 
             run.board.conclude(name, StageStatus.ABSENT)
         return
     sampling = sample(plan, probed)
+    progress = {name: Progress() for name in plan.shares} | {"ocr": run.written}
+    confirmed = Progress()
     async with asyncio.TaskGroup() as stages:
         stages.create_task(_decode(run, session, probed=probed, sampling=sampling, decoder=decoder))
         for name, share in plan.shares.items():
             frames = spread(share, of=len(sampling.times_s))
-            looking = stages.create_task(_look(run, name, only=frames))
-            if name == "ocr":
-                looking.add_done_callback(lambda _: run.written.set())
+            stages.create_task(_look(run, name, only=frames, progress=progress[name]))
+        stages.create_task(_confirm(run, detected=progress["detect"], confirmed=confirmed))
+        for reached in (progress["scene"].once, confirmed.once):
+            await reached.wait()
+        run.seen.once.set()
 
 
 def _choose_plan(run: JobRun, probed: ProbedMedia) -> Plan:
-    load, now_s = run.workshop.load, run.cutoff.clock()
+    load, now_s, language = run.workshop.load, run.cutoff.clock(), run.title_language()
     run.chosen = chosen = choose_plan(
         run.plan_name,
         probed=probed,
@@ -82,10 +91,15 @@ def _choose_plan(run: JobRun, probed: ProbedMedia) -> Plan:
         slots=run.workshop.slots.count,
         latencies=run.workshop.latencies,
         others_ms=load.left_ms(now_s),
-        language=run.title_language(),
+        language=language,
     )
-    if run.cutoff.at_s != float("inf"):  # who has no deadline gives way
-        expected = forecast(chosen.plan, probed=probed, latencies=run.workshop.latencies, quantile=TYPICAL)
+    if run.has_deadline:  # who has no deadline gives way
+        expected = forecast(
+            chosen.plan, probed=probed, latencies=run.workshop.latencies, quantile=TYPICAL, language=language
+        )
+        run.needed_looks_ms = expected.glancing_ms
+        end_ms = expected.whole_ms(slots=run.workshop.slots.count, others_ms=load.left_ms(now_s))
+        run.fits = end_ms <= run.cutoff.remaining() * 1e3
         load.begin(run.job.job_id, expected)
     run.planned.set()
     return chosen.plan
@@ -108,60 +122,100 @@ async def _decode(
         await decoder.aclose()  # the next clip may have it while this one is being looked at
 
 
-async def _look(run: JobRun, name: str, *, only: frozenset[int]) -> None:
+async def _look(run: JobRun, name: str, *, only: frozenset[int], progress: Progress) -> None:
     """Let one stage look at the frames in ``only`` as they arrive, each a unit of its own.
 
     The first look makes the answer whole; further ones make it better, and are left out when the time gets short.
     """
-    if not run.wants(name):
-        run.board.conclude(name, StageStatus.SKIPPED)
-        return
+    try:
+        if run.wants(name):
+            await _look_at_frames(run, name, only=only, progress=progress)
+        else:
+            run.board.conclude(name, StageStatus.SKIPPED)
+    finally:
+        progress.end()
+
+
+async def _look_at_frames(run: JobRun, name: str, *, only: frozenset[int], progress: Progress) -> None:
     stage: Stage[Frame, object] = getattr(run.workshop.tools, name)
+    # Every stage gets as much of the time that is left as any other, however many looks that is.
+    look_ms = run.workshop.latencies.rate_ms(name, TYPICAL)
+    turns = {index: round(turn * look_ms) for turn, index in enumerate(spread_out(sorted(only)))}
     with run.board.running(name, model=stage.model, plan=_frames(len(only))) as record:
-        look = _look_once
         async with asyncio.TaskGroup() as units:
+            begun = False
             async for frame in run.feed.follow():
-                if frame.index in only:
-                    units.create_task(look(run, record, stage, frame))
-                    look = _look_once_more
+                if frame.index in only and not begun:
+                    begun = True
+                    units.create_task(_look_once(run, record, stage, frame, progress=progress))
+                elif frame.index in only:
+                    units.create_task(_look_once_more(run, record, stage, frame, turn=turns[frame.index]))
         if len(record.parts) < len(only):
             record.plan = f"{len(record.parts)} of {_frames(len(only))}"
-    if name == "detect":
-        await _confirm(run)
 
 
-async def _look_once(run: JobRun, record: StageRecord, stage: Stage[Frame, object], frame: Frame) -> None:
+async def _look_once(
+    run: JobRun, record: StageRecord, stage: Stage[Frame, object], frame: Frame, *, progress: Progress
+) -> None:
+    ranks = RANKS if run.fits else SHORT_RANKS
     with run.board.guard(record):
         look = partial(stage.run, frame, deadline=run.cutoff)
-        record.parts.append(await run.unit(record, look, rank=RANKS[record.name]))
+        start_by = run.hopeful_until(record.name, due=run.cutoff)
+        record.parts.append(await run.unit(record, look, rank=ranks[record.name], start_by=start_by))
+    progress.once.set()
 
 
-async def _look_once_more(run: JobRun, record: StageRecord, stage: Stage[Frame, object], frame: Frame) -> None:
-    until = run.cutoff.reserve(_afterwards_s(run, record.name))
+async def _look_once_more(
+    run: JobRun, record: StageRecord, stage: Stage[Frame, object], frame: Frame, *, turn: int
+) -> None:
+    until = run.cutoff.reserve(_afterwards_s(run))
     start_by = until.reserve(run.workshop.latencies.rate_ms(record.name) / 1e3)
     with run.board.guard(record):
         try:
             look = partial(stage.run, frame, deadline=until)
-            record.parts.append(await run.unit(record, look, rank=Rank.MORE, until=until, start_by=start_by))
+            part = await run.unit(record, look, rank=Rank.MORE, until=until, start_by=start_by, turn=turn)
+            record.parts.append(part)
         except DeadlineExceeded:
             run.cut_short = True
 
 
-def _afterwards_s(run: JobRun, name: str) -> float:
-    """Return how long before the cutoff the last look of a stage must have ended, for what waits for it to be ready."""
-    following = AFTERWARDS.get(name, ())
-    needed_s = sum(run.workshop.latencies.rate_ms(key) for key in ("wake", *following)) / 1e3
-    return needed_s + (WAITING_SHARE * run.time_s if following and run.time_s < float("inf") else 0.0)
+def _afterwards_s(run: JobRun) -> float:
+    """Return how long before the cutoff the last look must have ended, for what waits for it to be ready."""
+    if not run.has_deadline:
+        return 0.0
+    needed_s = sum(run.workshop.latencies.rate_ms(key) for key in AFTERWARDS) / 1e3
+    return needed_s + (WAITING_SHARE * run.time_s if run.workshop.load.jobs > 1 else 0.0)
 
 
-async def _confirm(run: JobRun) -> None:
-    """Ask a second network about what the detector is unsure of, over all frames together."""
-    tool = run.workshop.tools.confirm
-    frames = {frame.t_s: frame for frame in run.feed.frames}
+async def _confirm(run: JobRun, *, detected: Progress, confirmed: Progress) -> None:
+    """Ask a second network about what the detector is unsure of: after its first look, and again after its last.
+
+    Where there is no deadline, only after its last: then all looks come together anyway.
+    """
+    try:
+        await (detected.once if run.has_deadline else detected.ended).wait()
+        if not run.wants("detect"):
+            return
+        tool = run.workshop.tools.confirm
+        with run.board.running("confirm", model=tool.model) as record:
+            asked = await _second_opinion(run, record, until=run.cutoff)
+            confirmed.once.set()
+            await detected.ended.wait()
+            if asked < len(run.board.parts("detect")):
+                with suppress(DeadlineExceeded):  # the first opinion stands
+                    await _second_opinion(run, record, until=run.best_effort_until())
+    finally:
+        confirmed.end()
+
+
+async def _second_opinion(run: JobRun, record: StageRecord, *, until: Deadline) -> int:
+    """Have all frames judged that the detector has seen; return how many."""
+    frames = {frame.t_s: frame for frame in run.feed.items}
     found = sorted(run.board.parts("detect"), key=lambda part: part.t_s)
-    with run.board.running("confirm", model=tool.model) as record:
-        looks = [Look(frames[part.t_s], part) for part in found]
-        record.parts.append(await run.unit(record, partial(tool.run, looks, deadline=run.cutoff), rank=Rank.HEAVY))
+    looks = [Look(frames[part.t_s], part) for part in found]
+    ask = partial(run.workshop.tools.confirm.run, looks, deadline=until)
+    record.parts.append(await run.unit(record, ask, rank=Rank.HEAVY, until=until, start_by=until))
+    return len(looks)
 
 
 def _frames(count: int) -> str:

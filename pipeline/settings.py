@@ -12,6 +12,12 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.errors import ConfigurationError, ErrorCode
 
+INSTRUCTION_SET_LIMITS = (
+    *("CT2_FORCE_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"),
+    "NPY_DISABLE_CPU_FEATURES",
+)
+"""Variables of CTranslate2 and its MKL, oneDNN (in CTranslate2 and OpenVINO) and NumPy."""
+
 
 def _default_cache_dir() -> Path:
     return Path.home() / ".cache" / "halfsecond"
@@ -153,6 +159,11 @@ class Settings(BaseSettings):
     decoder_memory_bytes: Annotated[int, Field(gt=0, description="Address space of one decoder process")] = (
         1_250 * 1024**2
     )
+
+
+def instruction_set_limits() -> dict[str, str]:
+    """Return what holds model runtimes to less than the processor has: what units cost depends on it."""
+    return {name: os.environ[name] for name in INSTRUCTION_SET_LIMITS if name in os.environ}
 
 
 def load_settings() -> Settings:

@@ -14,8 +14,10 @@ class Rank(IntEnum):
     DECODE = 2  # pictures wait for it
     HEAVY = 3  # long units first, so that the last one to end is a short one
     LIGHT = 4
-    MORE = 5  # looks beyond the cheapest plan: they make an answer better, not whole
-    EXTRA = 6  # what a clip can do without
+    LATER = 5  # speech after its first words, in a clip of which not everything is expected to fit
+    LAST = 6  # the dearest look of such a clip
+    MORE = 7  # looks beyond the cheapest plan: they make an answer better, not whole
+    EXTRA = 8  # what a clip can do without
 
 
 class Tier(IntEnum):
@@ -43,14 +45,15 @@ class Ticket:
     """A place in the queue, or a slot once ``granted``.
 
     Who has a deadline goes before who has none (backfill waits for realtime, always); what answers need before what
-    only makes them better; then the earliest deadline, so that when not all can be whole the first ones are; then rank,
-    then arrival.
+    only makes them better; then the earliest deadline, so that when not all can be whole the first ones are; then rank;
+    then ``turn``, the clip's own order among units of one rank; then arrival.
     """
 
     standing: Standing
     tier: Tier
     deadline_s: float
     rank: Rank
+    turn: int
     arrival: int
     granted: bool = field(default=False, compare=False)
     withdrawn: bool = field(default=False, compare=False)
@@ -87,13 +90,13 @@ class SlotQueue:
         self._hurried_jobs -= 1
         return self._hand_out()
 
-    def request(self, *, rank: Rank, deadline_s: float) -> Ticket:
+    def request(self, *, rank: Rank, deadline_s: float, turn: int = 0) -> Ticket:
         """Return a ticket, already granted when there is a slot for it. ``deadline_s``: infinite for none.
 
         ``EXTRA`` is never patient, whatever its deadline: a step of the language model may serve jobs of both kinds.
         """
         tier = _TIERS.get(rank, Tier.NEEDED)
-        ticket = Ticket(_standing(tier, deadline_s), tier, deadline_s, rank, next(self._arrivals))
+        ticket = Ticket(_standing(tier, deadline_s), tier, deadline_s, rank, turn, next(self._arrivals))
         if self._has_room(ticket.standing):
             self._grant(ticket)
         else:

@@ -81,16 +81,17 @@ class CpuSlots:
         rank: Rank,
         deadline: Deadline,
         start_by: Deadline | None = None,
+        turn: int = 0,
         book: Book | None = None,
     ) -> tuple[T, float]:
         """Run ``unit`` in a thread on a slot; return its answer and the milliseconds it ran.
 
-        Raises ``NotBegun`` when no slot came free by ``start_by`` (``deadline`` if None).
+        Raises ``NotBegun`` when no slot came free by ``start_by`` (``deadline`` if None). ``turn``: see ``Ticket``.
         A thread cannot be cancelled: at the deadline (``DeadlineExceeded``) or on cancellation the caller goes on at
         once, the slot stays taken until the thread is done, and the late answer is counted as wasted. ``book`` is told
         the milliseconds of every unit that succeeded, the late ones included.
         """
-        ticket = await self._acquire(rank, deadline, start_by=start_by or deadline)
+        ticket = await self._acquire(rank, deadline, start_by=start_by or deadline, turn=turn)
         began_s = self._clock()
         future = asyncio.get_running_loop().run_in_executor(self._threads, unit)
         future.add_done_callback(partial(self._unit_done, ticket, began_s=began_s, book=book))
@@ -116,10 +117,10 @@ class CpuSlots:
         if book is not None and not failed:
             book((self._clock() - began_s) * 1e3)
 
-    async def _acquire(self, rank: Rank, deadline: Deadline, *, start_by: Deadline) -> Ticket:
+    async def _acquire(self, rank: Rank, deadline: Deadline, *, start_by: Deadline, turn: int = 0) -> Ticket:
         if start_by.expired:
             raise NotBegun
-        ticket = self._queue.request(rank=rank, deadline_s=deadline.at_s)
+        ticket = self._queue.request(rank=rank, deadline_s=deadline.at_s, turn=turn)
         if not ticket.granted and not await self._granted_in_time(ticket, start_by):
             raise NotBegun
         return ticket

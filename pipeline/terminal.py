@@ -5,8 +5,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from pipeline.gaps import missing, rests_on
 from pipeline.plain_text import plain
-from schemas.result import FusedResult, Judgement, Label, ResultStatus, StageStatus
+from schemas.result import Basis, FusedResult, Judgement, Label, ResultStatus, StageStatus
 
 STATUS_STYLES = {
     ResultStatus.COMPLETE: "bold green",
@@ -58,13 +59,14 @@ def _findings(result: FusedResult) -> Table:
 def _rows(result: FusedResult) -> list[tuple[str, str]]:
     return [
         ("summary", result.summary),
+        *(("missing", words) for words in missing(result)),
         ("media", _media(result)),
         ("objects", ", ".join(f"{o.label} x{o.max_count}" for o in result.objects)),
         ("scene", _labels(result.scene)),
         ("on screen", " / ".join(span.text for span in result.text)),
         ("speech", f"[{result.speech.language}] {result.speech.text}" if result.speech and result.speech.text else ""),
-        ("sentiment", _judgement(result.sentiment)),
-        ("safety", _judgement(result.safety)),
+        ("sentiment", _judgement(result.sentiment, result.based_on.sentiment)),
+        ("safety", _judgement(result.safety, result.based_on.safety)),
         ("topics", _labels(result.topics)),
         ("keywords", ", ".join(result.keywords)),
         ("plan", f"{result.plan.name}: {result.plan.reason}" if result.plan else ""),
@@ -88,8 +90,13 @@ def _labels(labels: tuple[Label, ...]) -> str:
     return ", ".join(f"{label.label} {label.score:.2f}" for label in labels[:3])
 
 
-def _judgement(judgement: Judgement | None) -> str:
-    return f"{judgement.label} {judgement.score:.2f}" if judgement else ""
+def _judgement(judgement: Judgement | None, basis: Basis) -> str:
+    """Return a verdict and what it rests on, in words; empty when there was nothing to judge."""
+    if judgement is None:
+        return "not known" if basis.missing else ""
+    rest = rests_on(basis)
+    only = " only" if basis.missing else ""
+    return f"{judgement.label} {judgement.score:.2f}" + (f", from {rest}{only}" if rest else "")
 
 
 def _stages(result: FusedResult, budget_ms: int | None) -> RenderableType:

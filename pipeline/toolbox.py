@@ -10,7 +10,7 @@ from stages.base import Stage
 from stages.confirm import Look
 from stages.sentiment import SentimentTask
 from stages.text_language import TextLanguage
-from stages.transcribe import HeardTranscript, SpeechTask
+from stages.transcribe import Transcriber
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Toolbox:
     unsafe: Stage[Frame, float]
     ocr: Stage[Frame, FrameText]
     vad: Stage[AudioClip, tuple[SpeechSpan, ...]]
-    transcribe: Stage[SpeechTask, HeardTranscript]
+    transcribe: Transcriber
     sentiment: Stage[SentimentTask, Polarity | None]
     text_language: TextLanguage
     reader: Reader

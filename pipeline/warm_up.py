@@ -1,8 +1,13 @@
-"""Runs every stage at start-up: no clip pays for lazy loading, and the planner gets its first costs."""
+"""Runs every stage at start-up: no clip pays for lazy loading, and the planner gets its first costs.
 
-import asyncio
+Costs are measured once a machine, each stage alone and several times, and kept (``latency_file.py``): later starts only
+load what is lazy.
+"""
+
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from statistics import median
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -13,58 +18,85 @@ from pipeline.slot_queue import Rank
 from pipeline.slots import CpuSlots
 from pipeline.toolbox import Toolbox
 from schemas.deadline import Deadline
-from schemas.media import SAMPLE_RATE_HZ, AudioClip, Frame
-from schemas.perception import FrameDetections, SpeechSpan
+from schemas.media import Frame
+from schemas.perception import FrameDetections
 from stages.confirm import Look
 from stages.sentiment import SentimentTask
-from stages.transcribe import AsrModel, SpeechTask, decoding_work
+from stages.speech_sample import SampleLanguage, speech_sample, spoken
+from stages.speech_window import Window
+from stages.transcribe import PieceTask, SpeechTask, cost_key
 
-ROUNDS = 2
-"""The first call of a model pays for its memory; the next one shows what it costs."""
+ROUNDS = 3
+"""Measured after one that is not: the first call of a model pays for its memory."""
 
-SOUND_S = 5.0
+SHARES = (0.5, 1.0)
+"""Of the spoken samples: two sizes tell what any piece costs, and what each second adds."""
 
 WORDS = "A short text about nothing in particular, to warm up what reads."
 
 
-async def warm_up(tools: Toolbox, *, slots: CpuSlots, latencies: LatencyBook) -> None:
-    """Run every stage ``ROUNDS`` times on made-up input and book what the later rounds cost. Mutates ``latencies``."""
-    never = Deadline.never()
-    frame, sound = _frame(), _sound()
-    speech_work = decoding_work(SOUND_S)
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """Something that a clip needs, at one size. ``key``: where its cost is booked; None: it cannot be shown here."""
+
+    key: str | None
+    run: Callable[[], object]
+    work: float = 1.0
+
+
+async def warm_up(tools: Toolbox, *, slots: CpuSlots, latencies: LatencyBook, measured: bool) -> None:
+    """Run every stage once, and unless costs are ``measured`` already ``ROUNDS`` times more. Mutates ``latencies``."""
+    await _warm_reader(tools.reader, latencies, keep=measured)
+    points: dict[str, list[tuple[float, float]]] = {}
+    for trial in (*_pictures(tools), *_sounds(tools)):
+        await slots.run(trial.run, rank=Rank.CHAIN, deadline=Deadline.never())
+        if trial.key is None or measured:
+            continue
+        rounds = [await slots.run(trial.run, rank=Rank.CHAIN, deadline=Deadline.never()) for _ in range(ROUNDS)]
+        points.setdefault(trial.key, []).append((trial.work, median(ms for _, ms in rounds)))
+    for key, measurements in points.items():
+        latencies.calibrate(key, measurements)
+
+
+def _pictures(tools: Toolbox) -> list[_Trial]:
+    never, frame = Deadline.never(), _frame()
     looks = [Look(frame, FrameDetections(0.0, ()))]
-    units: list[tuple[str, Callable[[], object], float]] = [
-        ("ocr", partial(tools.ocr.run, frame, deadline=never), 1),
-        ("detect", partial(tools.detect.run, frame, deadline=never), 1),
-        ("confirm", partial(tools.confirm.run, looks, deadline=never), 1),
-        ("unsafe", partial(tools.unsafe.run, frame, deadline=never), 1),
-        ("scene", partial(tools.scene.run, frame, deadline=never), 1),
-        ("vad", partial(tools.vad.run, sound, deadline=never), SOUND_S),
-        *(
-            (f"transcribe:{model}", partial(tools.transcribe.run, _speech(sound, model), deadline=never), speech_work)
-            for model in ("auto", "tiny.en")
-        ),
-        ("sentiment", partial(tools.sentiment.run, SentimentTask(WORDS, "en"), deadline=never), 1),
+    return [
+        _Trial("ocr", partial(tools.ocr.run, frame, deadline=never)),
+        _Trial("detect", partial(tools.detect.run, frame, deadline=never)),
+        _Trial(None, partial(tools.confirm.run, looks, deadline=never)),
+        _Trial("unsafe", partial(tools.unsafe.run, frame, deadline=never)),
+        _Trial("scene", partial(tools.scene.run, frame, deadline=never)),
     ]
-    await _warm_reader(tools.reader, latencies)
-    async with asyncio.TaskGroup() as stages:
-        for name, unit, work in units:
-            stages.create_task(_warm_stage(name, unit, work=work, slots=slots, latencies=latencies))
 
 
-async def _warm_stage(
-    name: str, unit: Callable[[], object], *, work: float, slots: CpuSlots, latencies: LatencyBook
-) -> None:
-    """Run one stage; book all rounds but the first. Beside others, as in a clip."""
-    for number in range(ROUNDS):
-        _, ms = await slots.run(unit, rank=Rank.CHAIN, deadline=Deadline.never())
-        if number:
-            latencies.observe(name, ms=ms, work=work)
+def _sounds(tools: Toolbox) -> list[_Trial]:
+    never, english = Deadline.never(), speech_sample("en")
+    task = SpeechTask(audio=english, spans=(spoken("en"),))
+    readings: list[tuple[SampleLanguage, bool]] = [("en", True), ("zh", True), ("zh", False)]
+    return [
+        _Trial("vad", partial(tools.vad.run, english, deadline=never), english.duration_s),
+        _Trial("language", partial(tools.transcribe.language, task, deadline=never)),
+        *(_piece(tools, language, hasty=hasty, share=share) for language, hasty in readings for share in SHARES),
+        _Trial("sentiment", partial(tools.sentiment.run, SentimentTask(WORDS, "en"), deadline=never)),
+    ]
 
 
-async def _warm_reader(reader: Reader, latencies: LatencyBook) -> None:
+def _piece(tools: Toolbox, language: SampleLanguage, *, hasty: bool, share: float) -> _Trial:
+    window = Window((spoken(language, share=share),), language)
+    # Checked, as a clip's pieces are: that is a part of what they cost.
+    task = PieceTask(audio=speech_sample(language), window=window, hasty=hasty, check_language=True)
+    run = partial(tools.transcribe.run, task, deadline=Deadline.never())
+    return _Trial(cost_key(language, "auto", hasty=hasty), run, window.duration_s)
+
+
+async def _warm_reader(reader: Reader, latencies: LatencyBook, *, keep: bool) -> None:
     """Have the labels prepared, which takes far longer than any clip's text, then read a text as a clip's is read."""
+    kept = latencies.kept()
     await reader.warm()
+    if keep:
+        latencies.restore(kept)
+        return
     latencies.forget("text")
     latencies.forget("llm")
     for _ in range(ROUNDS):
@@ -72,20 +104,9 @@ async def _warm_reader(reader: Reader, latencies: LatencyBook) -> None:
 
 
 def _frame() -> Frame:
-    """Return a picture with two lines of text on a textured ground, so that OCR has something to read."""
+    """Return a picture with a few words on a textured ground: what OCR costs lies between none and many."""
     ground = np.random.default_rng(0).integers(90, 160, (360, 640, 3), dtype=np.uint8)
     picture = Image.fromarray(ground)
     pen = ImageDraw.Draw(picture)
-    for line in range(2):
-        pen.text((40, 200 + 60 * line), "warming up the text reader", fill="white", font_size=32)
+    pen.text((40, 260), "warming up", fill="white", font_size=32)
     return Frame(index=0, t_s=0.0, image=np.asarray(picture), display_width=640, display_height=360)
-
-
-def _speech(sound: AudioClip, model: AsrModel) -> SpeechTask:
-    return SpeechTask(audio=sound, spans=(SpeechSpan(0.0, SOUND_S),), model=model, language_hint=None)
-
-
-def _sound() -> AudioClip:
-    """Return noise. It holds no words, but a window costs the encoder the same whatever is in it."""
-    noise = np.random.default_rng(0).normal(0, 0.05, int(SOUND_S * SAMPLE_RATE_HZ))
-    return AudioClip(noise.astype(np.float32))

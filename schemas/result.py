@@ -45,6 +45,16 @@ class StageStatus(StrEnum):
     FAILED = "failed"
 
 
+class Witness(StrEnum):
+    """Who tells something about a clip."""
+
+    PICTURES = "pictures"
+    CAPTIONS = "captions"
+    SPEECH = "speech"
+    TITLE = "title"
+    DESCRIPTION = "description"
+
+
 class ErrorInfo(WireModel):
     """Why there is no (whole) answer. Switch on ``code``; show ``message``."""
 
@@ -84,7 +94,11 @@ class Coverage(WireModel):
     packets_damaged: int = 0
     video_s: Annotated[float, Field(ge=0, description="Length of the pictures that are really in the file")] = 0.0
     audio_s: Annotated[float, Field(ge=0, description="Seconds of sound decoded")] = 0.0
-    speech_s: Annotated[float, Field(ge=0, description="Seconds of speech transcribed")] = 0.0
+    voice_s: Annotated[float, Field(ge=0, description="Seconds of speech found in the sound decoded")] = 0.0
+    speech_s: Annotated[float, Field(ge=0, description="Seconds of it that were written down")] = 0.0
+    unwritten: Annotated[
+        tuple[tuple[Seconds, Seconds], ...], Field(description="The rest of it: from where to where, ascending")
+    ] = ()
     fraction: Annotated[
         Fraction, Field(description="Decodable part of the duration that the file's header promised; 1 when intact")
     ] = 1.0
@@ -167,6 +181,30 @@ class Judgement(WireModel):
     ]
 
 
+class Basis(WireModel):
+    """Which of a clip's witnesses a verdict has heard.
+
+    A witness that the clip does not have, or that the job did not ask for, is in neither.
+    """
+
+    read: dict[Witness, Fraction] = Field(
+        default_factory=dict,
+        description="How much of each: seconds of speech, looks that were planned, letters of a text",
+    )
+    missing: Annotated[
+        tuple[Witness, ...], Field(description="Those that the clip has, or may have, and that were not wholly read")
+    ] = ()
+
+
+class BasedOn(WireModel):
+    """What each verdict rests on, also one that could not be given."""
+
+    safety: Annotated[Basis, Field(description="While any is missing, safety is unsafe or null")] = Basis()
+    sentiment: Annotated[Basis, Field(description="While any is missing, sentiment is not neutral")] = Basis()
+    topics: Basis = Basis()
+    summary: Basis = Basis()
+
+
 class TimelineEvent(WireModel):
     """One thing on the clip's time line, for people and players."""
 
@@ -229,10 +267,18 @@ class FusedResult(WireModel):
     text: tuple[TextSpan, ...] = ()
     speech: Speech | None = None
     sentiment: Annotated[
-        Judgement | None, Field(description="positive, neutral or negative. Score: fused polarity, not calibrated")
+        Judgement | None,
+        Field(
+            description="positive, neutral or negative; null rather than neutral while a text is missing. "
+            "Score: fused polarity, not calibrated"
+        ),
     ] = None
     safety: Annotated[
-        Judgement | None, Field(description="safe or unsafe. Score: of the label given; pictures: softmax of the model")
+        Judgement | None,
+        Field(
+            description="safe or unsafe; null rather than safe while a witness is missing. "
+            "Score: of the label given; pictures: softmax of the model"
+        ),
     ] = None
     topics: Annotated[
         tuple[Label, ...],
@@ -246,6 +292,7 @@ class FusedResult(WireModel):
             description="A sentence that a language model wrote, one quoted from the clip, or one about the pictures"
         ),
     ] = None
+    based_on: BasedOn = BasedOn()
     timeline: tuple[TimelineEvent, ...] = ()
     embedding: Annotated[
         tuple[float, ...] | None, Field(description="1280 numbers, unit length: near-duplicates have cosine > 0.75")

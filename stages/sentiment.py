@@ -54,6 +54,15 @@ class SentimentTask:
     language: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Feeling:
+    """The mood of one text of a clip, as far as ``chars`` characters of it were known; None when it can't be read."""
+
+    origin: str
+    polarity: Polarity | None
+    chars: int
+
+
 class Sentiment:
     """The stage: English by VADER, Chinese by a lexicon; other languages get no answer."""
 
@@ -106,11 +115,12 @@ def with_likelihood(
     return Polarity(value if glad >= sad else -value, f"{lexicon.method}+{model}")
 
 
-def judge(polarities: Mapping[str, Polarity | None]) -> Judgement | None:
+def judge(polarities: Mapping[str, Polarity | None], *, whole: bool = True) -> Judgement | None:
     """Fuse the polarities of a clip's texts, by origin (``speech``, ``title``, ``text``), to one verdict.
 
     A text without any feeling does not speak against one that has it, so neutral texts carry no weight. ``sources``
-    holds each text's own polarity in [-1, 1]. None when no text could be read.
+    holds each text's own polarity in [-1, 1]. None when no text could be read, and instead of neutral when that was not
+    the ``whole`` of the clip's words: a feeling may be in the rest.
     """
     sources = {origin: polarity.value for origin, polarity in polarities.items() if polarity is not None}
     if not sources:
@@ -118,5 +128,5 @@ def judge(polarities: Mapping[str, Polarity | None]) -> Judgement | None:
     weights = {origin: WEIGHTS.get(origin, 0.5) for origin, value in sources.items() if abs(value) >= NEUTRAL_BELOW}
     fused = sum(weight * sources[origin] for origin, weight in weights.items()) / (sum(weights.values()) or 1.0)
     if abs(fused) < NEUTRAL_BELOW:
-        return Judgement(label="neutral", score=1 - abs(fused), sources=sources)
+        return Judgement(label="neutral", score=1 - abs(fused), sources=sources) if whole else None
     return Judgement(label="positive" if fused > 0 else "negative", score=abs(fused), sources=sources)

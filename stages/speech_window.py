@@ -17,6 +17,14 @@ MAX_OTHER_WINDOW_S = 8.0
 """The same for languages other than English, whose model is four times as slow: a window stays within half a second,
 so that a clip whose deadline passes has its first sentences. Stretches without a pause stay whole."""
 
+PIECE_S = {"en": (6.0, 4.0), "other": (6.0, 4.0, 3.0)}
+"""Lengths of pieces where a deadline is near, those that read best first. None holds so much that losing it would lose
+all words of a typical clip. Known English is written down with 3 % wrong words in windows of 15 s, 4 % of 6 s, 6 % of
+4 s and 18 % of 3 s; Mandarin as well in 6 s as in 15 (9 %), twice as badly in 4 and 3."""
+
+QUIET_S = 0.08
+"""As long as the closure before a stop consonant, which is where a word can be cut with the least harm."""
+
 KEPT_PAUSE_S = 1.0
 """So much of a pause stays: it tells sentences apart. The rest would only cost time, and invite invention."""
 
@@ -27,6 +35,11 @@ class Window:
 
     parts: tuple[SpeechSpan, ...]
     language: str
+
+    @property
+    def span(self) -> SpeechSpan:
+        """From where to where of the clip's sound it reaches."""
+        return SpeechSpan(self.parts[0].start_s, self.parts[-1].end_s)
 
     @property
     def duration_s(self) -> float:
@@ -69,6 +82,41 @@ def cut_windows(spans: Sequence[SpeechSpan], languages: Sequence[str]) -> list[W
         longest_s = MAX_WINDOW_S if language == "en" else MAX_OTHER_WINDOW_S
         windows += [Window(tuple(_joined(group)), language) for group in _even_groups(chopped, longest_s)]
     return windows
+
+
+def cut_pieces(audio: AudioClip, spans: Sequence[SpeechSpan], language: str, *, longest_s: float) -> list[Window]:
+    """Return windows of about ``longest_s`` at most that hold all ``spans`` in order, all in ``language``.
+
+    Cut at pauses where there are some, and elsewhere where the sound is quietest: a word that is cut is lost twice.
+    """
+    chopped = [part for span in spans for part in _cut_quietly(audio, span, longest_s)]
+    return [Window(tuple(_joined(group)), language) for group in _even_groups(chopped, longest_s)]
+
+
+def piece_count(speech_s: float, *, longest_s: float) -> int:
+    """Return in how many pieces so much speech is cut where there are pauses enough."""
+    return max(1, ceil(speech_s / longest_s - _SAME_S))
+
+
+def _cut_quietly(audio: AudioClip, span: SpeechSpan, longest_s: float) -> list[SpeechSpan]:
+    """Cut a span in halves, at the quietest moment round its middle, until no part is longer than ``longest_s``."""
+    length_s = _length_s(span)
+    if length_s <= longest_s:
+        return [span]
+    middle_s, reach_s = (span.start_s + span.end_s) / 2, length_s / 6
+    cut_s = quietest_s(audio, SpeechSpan(middle_s - reach_s, middle_s + reach_s))
+    halves = (SpeechSpan(span.start_s, cut_s), SpeechSpan(cut_s, span.end_s))
+    return [part for half in halves for part in _cut_quietly(audio, half, longest_s)]
+
+
+def quietest_s(audio: AudioClip, span: SpeechSpan) -> float:
+    """Return the middle of the quietest ``QUIET_S`` within ``span``. Does not mutate ``audio``."""
+    samples, width = _slice(audio, span), round(QUIET_S * SAMPLE_RATE_HZ)
+    if len(samples) <= width:
+        return (span.start_s + span.end_s) / 2
+    energy = np.concatenate(([0.0], np.cumsum(np.square(samples, dtype=np.float64))))
+    quietest = int((energy[width:] - energy[:-width]).argmin())
+    return span.start_s + (quietest + width / 2) / SAMPLE_RATE_HZ
 
 
 def _chopped(span: SpeechSpan) -> Iterator[SpeechSpan]:

@@ -46,6 +46,13 @@ def languages_of(spans: Sequence[SpeechSpan], *, listen: Listen, hint: str | Non
     return languages
 
 
+def weighted(heard: Probabilities, *, hint: str | None) -> dict[str, float]:
+    """Return the probabilities of ``LANGUAGES``, the hinted one made likelier, adding up to 1."""
+    weights = {k: heard.get(k, 0.0) * (HINT_WEIGHT if k == hint else 1.0) for k in LANGUAGES.split()}
+    total = sum(weights.values()) or 1.0
+    return {language: weight / total for language, weight in weights.items()}
+
+
 class _Search:
     """Remembers what was heard. Spans are named by their index."""
 
@@ -82,10 +89,6 @@ class _Search:
             self.settle(middle, high, found)
 
     def _hear(self, index: int) -> Probabilities:
-        """Return the probabilities of ``LANGUAGES``, adding up to 1."""
         if index not in self._heard:
-            heard = self._listen(self._spans[index])
-            weights = {k: heard.get(k, 0.0) * (HINT_WEIGHT if k == self._hint else 1.0) for k in LANGUAGES.split()}
-            total = sum(weights.values()) or 1.0
-            self._heard[index] = {language: weight / total for language, weight in weights.items()}
+            self._heard[index] = weighted(self._listen(self._spans[index]), hint=self._hint)
         return self._heard[index]

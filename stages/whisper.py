@@ -20,20 +20,28 @@ FINISHED_READINGS = 2
 better ones, and lets the last one ramble on up to the limit of tokens."""
 
 
+Encoded = object
+"""What a model's encoder made of a window: for ``languages`` and ``decode`` of the same model, as often as wanted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What one window says. ``mean_logprob`` is per token, the end of the text included."""
+    """What one window says. ``mean_logprob`` is per token, the end of the text included.
+
+    ``tokens`` is the length of the reading that was chosen, time stamps included.
+    """
 
     pieces: tuple[Piece, ...]
     mean_logprob: float
     no_speech: float
+    tokens: int = 0
 
 
 class Whisper(Protocol):
-    """One loaded model. Both methods may be called from several threads at once and do not mutate their input.
+    """One loaded model. Its methods may be called from several threads at once and do not mutate their input.
 
-    They take spectrograms shorter than the 30 s Whisper was trained on: an encoder's cost is its window. They raise
-    ``StageError`` when the runtime fails.
+    A window is encoded once, whatever is asked about it then. Spectrograms may be shorter than the 30 s Whisper was
+    trained on: an encoder's cost is its window. Everything raises ``StageError`` when the runtime fails.
     """
 
     @property
@@ -46,14 +54,27 @@ class Whisper(Protocol):
         """Rows of the spectrogram it reads."""
         ...
 
-    def languages(self, mel: Mel) -> Mapping[str, float]:
+    def encode(self, mel: Mel) -> Encoded:
+        """Return what ``languages`` and ``decode`` are asked about."""
+        ...
+
+    def languages(self, encoded: Encoded) -> Mapping[str, float]:
         """Return the probability of every language it knows, by ISO 639-1 code. For multilingual models only."""
         ...
 
-    def decode(self, mel: Mel, *, language: str, prompt: str, max_tokens: int, beams: int) -> Decoded:
+    def decode(
+        self,
+        encoded: Encoded,
+        *,
+        language: str,
+        prompt: str,
+        max_tokens: int,
+        beams: int,
+        repetition_penalty: float = 1.0,
+    ) -> Decoded:
         """Write down what is said, with time stamps, following the ``beams`` likeliest readings (1: greedily).
 
         ``prompt`` is text that went before, "" for none. At most ``max_tokens`` tokens, time stamps included. English
-        models take ``en`` only.
+        models take ``en`` only. ``repetition_penalty`` above 1 makes tokens that were said less likely.
         """
         ...

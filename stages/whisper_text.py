@@ -14,8 +14,9 @@ probability below 0.25; grunts, water and noise, once they pass the voice detect
 HOPELESS_LOGPROB = -1.5
 """Text below it is dropped in any case: right transcripts lie above -1.25."""
 
-MAX_COMPRESSION = 2.4
-"""Text that zlib shrinks further is a loop (the threshold of Whisper's reference code)."""
+MAX_COMPRESSION, MAX_BYTES_PER_S = 2.4, 30
+"""Text that zlib shrinks further (the threshold of Whisper's reference code) is a loop when nobody could say so much:
+English of 5 words a second, Mandarin of 10 characters. At a human pace it is somebody who says the same again."""
 
 _LOOP = re.compile(r"(\S.{1,79}?)(\s?)(?:\1\2){3,}\1")
 _NOT_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]+")
@@ -32,7 +33,7 @@ def said(decoded: Decoded, *, duration_s: float, prompt: str) -> tuple[Piece, ..
     pieces = tuple(piece for piece in heard if any(map(str.isalnum, piece.text)))
     text = " ".join(piece.text for piece in pieces)
     unsure = decoded.mean_logprob < MIN_LOGPROB and decoded.no_speech > MAX_NO_SPEECH
-    if unsure or decoded.mean_logprob < HOPELESS_LOGPROB or is_loop(text) or text in prompt:
+    if unsure or decoded.mean_logprob < HOPELESS_LOGPROB or is_loop(text, duration_s=duration_s) or text in prompt:
         return ()
     return pieces
 
@@ -43,10 +44,10 @@ def tidy(text: str) -> str:
     return _LOOP.sub(r"\1\2\1", line)
 
 
-def is_loop(text: str) -> bool:
-    """Whether ``text`` repeats itself as only a stuck decoder does."""
+def is_loop(text: str, *, duration_s: float) -> bool:
+    """Whether ``text`` repeats itself as only a stuck decoder does, in so many seconds."""
     data = text.encode()
-    return len(data) > MAX_COMPRESSION * len(zlib.compress(data))
+    return len(data) > max(MAX_COMPRESSION * len(zlib.compress(data)), MAX_BYTES_PER_S * duration_s)
 
 
 def sentences(piece: Piece, *, duration_s: float) -> Iterator[tuple[float, float, str]]:

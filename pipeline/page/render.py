@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import jinja2
 
+from pipeline.gaps import rests_on
 from pipeline.page import wording
 from pipeline.page.scale import percent
 from pipeline.page.view import ClipView
@@ -44,7 +45,7 @@ def templates() -> jinja2.Environment:
         "guess_lang": wording.guess_lang,
         "count_of": wording.count_of,
     }
-    env.globals |= {"span": wording.span, "shortfall": wording.shortfall, "stage_words": wording.STAGE_WORDS}
+    env.globals |= {"span": wording.span, "rests_on": rests_on, "stage_words": wording.STAGE_WORDS}
     return env
 
 

@@ -5,16 +5,15 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.gaps import Gap, gaps, missing
 from pipeline.page.advice import ADVICE
 from pipeline.page.entry import PageEntry
 from pipeline.page.files import Player
 from pipeline.page.pictures import Picture, best_picture, hues_of
 from pipeline.page.timeline import Timeline, build_timeline
 from pipeline.page.waterfall import Waterfall, build_waterfall
-from pipeline.page.wording import STAGE_WORDS, STATUS_TITLES, count_of, listing, milliseconds, one_line
-from schemas.result import FusedResult, ResultStatus, StageStatus
-
-_MISSING = (StageStatus.TIMED_OUT, StageStatus.FAILED, StageStatus.SKIPPED)
+from pipeline.page.wording import STATUS_TITLES, milliseconds, one_line
+from schemas.result import FusedResult, ResultStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +42,11 @@ class ClipView:
     player: Player | None
     timeline: Timeline
     waterfall: Waterfall
+    gaps: tuple[Gap, ...]
+
+    def why(self, *subjects: str) -> str:
+        """Return why something is not known that rests on ``subjects``; empty when nothing of them is missing."""
+        return "; ".join(gap.words for gap in self.gaps if gap.subject in subjects)
 
     @property
     def wire(self) -> Any:
@@ -71,6 +75,7 @@ def view_clip(entry: PageEntry, folder: str, *, pictures: tuple[Picture, ...], p
         player=player,
         timeline=build_timeline(result, hues=hues_of(result)),
         waterfall=build_waterfall(result, budget_ms=entry.budget_ms),
+        gaps=gaps(result),
     )
 
 
@@ -99,21 +104,7 @@ def _explain(result: FusedResult) -> str:
         return "This input was not analysed."
     if result.status is ResultStatus.COMPLETE:
         return "Every stage gave its answer on the whole clip."
-    lost = listing(_losses(result)) or "see the warnings below"
+    lost = "; ".join(missing(result)) or "see the warnings below"
     if result.status is ResultStatus.EXPIRED:
         return f"The deadline passed before anything was ready: {lost}."
     return f"Something is missing: {lost}."
-
-
-def _losses(result: FusedResult) -> list[str]:
-    """Return what keeps a result from being complete, in a few words each."""
-    losses = []
-    for status in _MISSING:
-        names = [name for name, report in result.stages.items() if report.status is status]
-        if names:
-            losses.append(f"{listing(names)} {STAGE_WORDS[status]}")
-    if result.coverage.fraction < 1:
-        losses.append(f"only {result.coverage.fraction:.0%} of the clip could be decoded")
-    if result.coverage.packets_damaged:
-        losses.append(f"{count_of(result.coverage.packets_damaged, 'packet')} damaged")
-    return losses

@@ -4,7 +4,7 @@ import unicodedata
 
 from markupsafe import Markup
 
-from schemas.result import ResultStatus, StageReport, StageStatus
+from schemas.result import ResultStatus, StageStatus
 
 NAME_CHARS = 160
 """A heading longer than this pushes everything else off a phone's screen."""
@@ -21,12 +21,6 @@ STAGE_WORDS = {
     StageStatus.ABSENT: "absent",
     StageStatus.SKIPPED: "skipped",
     StageStatus.TIMED_OUT: "timed out",
-    StageStatus.FAILED: "failed",
-}
-
-_BAD_ENDINGS = {
-    StageStatus.SKIPPED: "was skipped",
-    StageStatus.TIMED_OUT: "was not ready by the deadline",
     StageStatus.FAILED: "failed",
 }
 
@@ -104,18 +98,3 @@ def count_of(number: int, noun: str) -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun}{'es' if noun.endswith(('s', 'x')) else 's'}"
-
-
-def listing(words: list[str]) -> str:
-    """Return ``a``, ``a and b``, ``a, b and c``."""
-    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
-
-
-def shortfall(stages: dict[str, StageReport], needed: tuple[str, ...]) -> str:
-    """Say which of the ``needed`` stages first ended badly, and how; empty when all of them ended well."""
-    for name in needed:
-        report = stages.get(name)
-        if report is not None and report.status in _BAD_ENDINGS:
-            code = f" ({report.error})" if report.error and report.status is StageStatus.FAILED else ""
-            return f"“{name}” {_BAD_ENDINGS[report.status]}{code}"
-    return ""

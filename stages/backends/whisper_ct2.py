@@ -11,7 +11,7 @@ from schemas.errors import ConfigurationError, ErrorCode, StageError
 from stages.backends.whisper_tokens import read_pieces
 from stages.base import Compute
 from stages.mel import Mel
-from stages.whisper import FINISHED_READINGS, Decoded
+from stages.whisper import FINISHED_READINGS, Decoded, Encoded
 
 COMPUTE_TYPE = "int8"
 """Twice as fast as float32 at the same word error rate. Named, because ``auto`` differs between processors."""
@@ -44,25 +44,42 @@ class Ctranslate2Whisper:
         self.mel_bins: int = self._model.n_mels
         self._first_stamp = self._token("<|notimestamps|>") + 1
 
-    def languages(self, mel: Mel) -> Mapping[str, float]:
+    def encode(self, mel: Mel) -> Encoded:
         """See ``Whisper``."""
         try:
-            (ranked,) = self._model.detect_language(_features(mel))
+            return self._model.encode(ctranslate2.StorageView.from_array(np.ascontiguousarray(mel[None])))
+        except Exception as error:
+            raise StageError(ErrorCode.MODEL_FAILED, f"{self.name}: {error}") from error
+
+    def languages(self, encoded: Encoded) -> Mapping[str, float]:
+        """See ``Whisper``."""
+        try:
+            (ranked,) = self._model.detect_language(encoded)
         except Exception as error:
             raise StageError(ErrorCode.MODEL_FAILED, f"{self.name}: {error}") from error
         return {token.strip("<|>"): probability for token, probability in ranked}
 
-    def decode(self, mel: Mel, *, language: str, prompt: str, max_tokens: int, beams: int) -> Decoded:
+    def decode(
+        self,
+        encoded: Encoded,
+        *,
+        language: str,
+        prompt: str,
+        max_tokens: int,
+        beams: int,
+        repetition_penalty: float = 1.0,
+    ) -> Decoded:
         """See ``Whisper``."""
         asked = self._prompt(language, prompt)
         try:
             (result,) = self._model.generate(
-                _features(mel),
+                encoded,
                 [asked],
                 beam_size=beams,
                 patience=min(1.0, FINISHED_READINGS / beams),
                 # CTranslate2 stops at this length less the prompt, but without a text before also at half of it.
                 max_length=max(2 * max_tokens, len(asked) + max_tokens),
+                repetition_penalty=repetition_penalty,
                 return_scores=True,
                 return_no_speech_prob=True,
             )
@@ -73,6 +90,7 @@ class Ctranslate2Whisper:
             pieces=tuple(read_pieces(tokens, first_stamp=self._first_stamp, to_text=self._tokenizer.decode)),
             mean_logprob=result.scores[0] * len(tokens) / (len(tokens) + 1),
             no_speech=result.no_speech_prob,
+            tokens=len(tokens),
         )
 
     def _prompt(self, language: str, before: str) -> list[int]:
@@ -89,7 +107,3 @@ class Ctranslate2Whisper:
         if token is None:
             raise StageError(ErrorCode.MODEL_FAILED, f"the model has no token {text}")
         return token
-
-
-def _features(mel: Mel) -> ctranslate2.StorageView:
-    return ctranslate2.StorageView.from_array(np.ascontiguousarray(mel[None]))

@@ -10,7 +10,7 @@ from schemas.errors import ConfigurationError, ErrorCode, StageError
 from stages.backends.whisper_tokens import read_pieces
 from stages.base import Compute
 from stages.mel import Mel
-from stages.whisper import FINISHED_READINGS, Decoded
+from stages.whisper import FINISHED_READINGS, Decoded, Encoded
 
 Device = Literal["cpu", "cuda", "npu"]
 
@@ -44,6 +44,7 @@ class OpenaiWhisper:
             message = f"{weights} cannot be loaded on {device}: {error}"
             raise ConfigurationError(ErrorCode.MODEL_FAILED, message) from error
         self._whisper, self._torch = whisper, torch
+        self._encode, self._decode = whisper_torch.encode, whisper_torch.decode
         self._tokenizer = whisper.tokenizer.get_tokenizer(
             self._model.is_multilingual, num_languages=self._model.num_languages, language="en", task="transcribe"
         )
@@ -52,13 +53,27 @@ class OpenaiWhisper:
         self.name = f"{weights.stem if weights.is_file() else weights.name} (openai-whisper {device})"
         self.mel_bins: int = self._model.dims.n_mels
 
-    def languages(self, mel: Mel) -> Mapping[str, float]:
+    def encode(self, mel: Mel) -> Encoded:
         """See ``Whisper``."""
-        _, probabilities = self._ask(self._whisper.detect_language, mel, self._tokenizer)
+        sound = self._torch.from_numpy(mel).to(self._model.device)
+        return self._ask(self._encode, self._model, sound.half() if self._half else sound)
+
+    def languages(self, encoded: Encoded) -> Mapping[str, float]:
+        """See ``Whisper``."""
+        _, probabilities = self._ask(self._whisper.detect_language, self._model, encoded, self._tokenizer)
         found: dict[str, float] = probabilities
         return found
 
-    def decode(self, mel: Mel, *, language: str, prompt: str, max_tokens: int, beams: int) -> Decoded:
+    def decode(
+        self,
+        encoded: Encoded,
+        *,
+        language: str,
+        prompt: str,
+        max_tokens: int,
+        beams: int,
+        repetition_penalty: float = 1.0,
+    ) -> Decoded:
         """See ``Whisper``."""
         options = self._whisper.DecodingOptions(
             language=language,
@@ -68,14 +83,19 @@ class OpenaiWhisper:
             patience=min(1.0, FINISHED_READINGS / beams) if beams > 1 else None,
             fp16=self._half,
         )
-        result = self._ask(self._whisper.decode, mel, options)
+        result = self._ask(self._decode, self._model, encoded, options, repetition_penalty)
         pieces = read_pieces(result.tokens, first_stamp=self._tokenizer.timestamp_begin, to_text=self._tokenizer.decode)
-        return Decoded(tuple(pieces), mean_logprob=result.avg_logprob, no_speech=result.no_speech_prob)
+        return Decoded(
+            tuple(pieces),
+            mean_logprob=result.avg_logprob,
+            no_speech=result.no_speech_prob,
+            tokens=len(result.tokens),
+        )
 
-    def _ask(self, question: Callable[..., Any], mel: Mel, details: Any) -> Any:
+    def _ask(self, question: Callable[..., Any], *details: Any) -> Any:
         with self._turn:
             try:
-                return question(self._model, self._torch.from_numpy(mel).to(self._model.device), details)
+                return question(*details)
             except Exception as error:  # torch raises many types
                 raise StageError(ErrorCode.MODEL_FAILED, f"{self.name}: {error}") from error
 

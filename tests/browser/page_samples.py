@@ -6,6 +6,8 @@ from pipeline.page import PageEntry
 from schemas.errors import ErrorCode, WarningCode
 from schemas.media import Frame
 from schemas.result import (
+    BasedOn,
+    Basis,
     Coverage,
     Detection,
     ErrorInfo,
@@ -24,6 +26,7 @@ from schemas.result import (
     TextSpan,
     TimelineEvent,
     WarningInfo,
+    Witness,
 )
 
 SCRIPT = "<script>alert(1)</script>"
@@ -107,6 +110,7 @@ def rich_result() -> FusedResult:
             language="zh",
         ),
     ]
+    heard = Basis(read=dict.fromkeys(Witness, 1.0))
     return FusedResult(
         pipeline_version="0.1.0",
         job_id="job-0001",
@@ -115,7 +119,13 @@ def rich_result() -> FusedResult:
         status=ResultStatus.COMPLETE,
         media=media(),
         coverage=Coverage(
-            frames_analyzed=4, frames_total=240, frame_times_s=TIMES_S, video_s=9.6, audio_s=9.6, speech_s=7.9
+            frames_analyzed=4,
+            frames_total=240,
+            frame_times_s=TIMES_S,
+            video_s=9.6,
+            audio_s=9.6,
+            voice_s=7.9,
+            speech_s=7.9,
         ),
         detections=tuple(seen),
         objects=(
@@ -147,6 +157,7 @@ def rich_result() -> FusedResult:
         ),
         keywords=("latency", "workshop", "语音识别", "budget"),
         summary="A lecturer welcomes people to a workshop on latency; a second speaker introduces a course on speech.",
+        based_on=BasedOn(safety=heard, sentiment=heard, topics=heard, summary=heard),
         timeline=(TimelineEvent(t_start_s=0, t_end_s=4.1, kind="shot", label="Shot 1"),),
         embedding=(0.125, -0.5, 0.25),
         stages=stages(),
@@ -175,15 +186,25 @@ def partial_result() -> FusedResult:
     broken = StageReport(
         status=StageStatus.FAILED, start_ms=96, elapsed_ms=31, model="pp-ocrv6-small", error=ErrorCode.MODEL_FAILED
     )
+    unheard = Basis(read={Witness.TITLE: 1.0}, missing=(Witness.CAPTIONS, Witness.SPEECH))
     changes = {
         "status": ResultStatus.PARTIAL,
         "warnings": (WarningInfo(code=WarningCode.TRUNCATED, message="The file ends 1.2 s before its header says."),),
         "coverage": Coverage(
-            frames_analyzed=4, frames_total=240, video_s=8.4, audio_s=8.4, fraction=0.88, packets_damaged=3
+            frames_analyzed=4,
+            frames_total=240,
+            video_s=8.4,
+            audio_s=8.4,
+            voice_s=7.5,
+            unwritten=((0.5, 3.9), (4.3, 8.4)),
+            fraction=0.88,
+            packets_damaged=3,
         ),
         "text": (),
         "speech": None,
         "sentiment": None,
+        "safety": None,
+        "based_on": BasedOn(safety=unheard, sentiment=unheard, topics=unheard, summary=unheard),
         "stages": stages(
             transcribe=late,
             ocr=broken,

@@ -11,13 +11,14 @@ from benchmarks.words import Errors, score_speech
 from schemas.deadline import Deadline
 from schemas.errors import ConfigurationError, DeadlineExceeded
 from schemas.media import SAMPLE_RATE_HZ, AudioClip
-from schemas.perception import SpeechSpan
+from schemas.perception import SpeechSpan, Transcript
 from stages.backends.whisper_ct2 import Ctranslate2Whisper
 from stages.base import Compute
-from stages.transcribe import AsrModel, HeardTranscript, SpeechTask, Transcriber
+from stages.transcribe import AsrModel, SpeechTask, Transcriber
 from stages.vad import Vad
 from tests.conftest import manifest
 from tests.sounds import listen
+from tests.speech import write_down
 
 pytestmark = pytest.mark.models
 
@@ -38,10 +39,10 @@ class Listener:
         self.transcriber = Transcriber(english=small, multilingual=large)
         self.transcriber.warm()
 
-    def hear(self, audio: AudioClip, *, model: AsrModel = "auto", deadline: Deadline = NEVER) -> HeardTranscript:
+    def hear(self, audio: AudioClip, *, model: AsrModel = "auto", deadline: Deadline = NEVER) -> Transcript:
         """Return what is said in ``audio``."""
         spans = self.vad.run(audio, deadline=NEVER)
-        return self.transcriber.run(SpeechTask(audio, spans, model), deadline=deadline)
+        return write_down(self.transcriber, SpeechTask(audio, spans, model), deadline=deadline)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,7 @@ def listener(weights: Path) -> Listener:
 
 
 @pytest.fixture(scope="module")
-def heard(listener: Listener, clips: Path) -> dict[str, HeardTranscript]:
+def heard(listener: Listener, clips: Path) -> dict[str, Transcript]:
     """Every clip with sound, heard once."""
     return {
         entry["path"]: listener.hear(listen(clips / entry["path"])) for entry in manifest() if entry.get("has_audio")
@@ -65,29 +66,29 @@ def paths(language: str) -> list[str]:
     return [entry["path"] for entry in manifest() if entry.get("language") == language]
 
 
-def test_no_words_are_invented(heard: dict[str, HeardTranscript]):
+def test_no_words_are_invented(heard: dict[str, Transcript]):
     wordless = [entry["path"] for entry in manifest() if entry.get("has_audio") and entry.get("transcript") == ""]
     assert {path: heard[path].text for path in wordless} == dict.fromkeys(wordless, "")
 
 
-def test_english_words_are_right(heard: dict[str, HeardTranscript]):
+def test_english_words_are_right(heard: dict[str, Transcript]):
     scores = [score_speech(truth, heard[path].text).words for path, truth in truths().items()]
     assert sum((score for score in scores if score), Errors()).rate <= 0.10
 
 
-def test_mandarin_characters_are_right_and_simplified(heard: dict[str, HeardTranscript]):
+def test_mandarin_characters_are_right_and_simplified(heard: dict[str, Transcript]):
     scores = [score_speech(truth, heard[path].text).characters for path, truth in truths().items()]
     assert sum((score for score in scores if score), Errors()).rate <= 0.25
 
 
 @pytest.mark.parametrize("language", ["en", "zh", "fr"])
-def test_the_language_is_named(heard: dict[str, HeardTranscript], language: str):
+def test_the_language_is_named(heard: dict[str, Transcript], language: str):
     if not paths(language):
         pytest.skip(f"no clip in {language} among the media here")
     assert {path: heard[path].language for path in paths(language)} == dict.fromkeys(paths(language), language)
 
 
-def test_segments_ascend_within_the_clip(heard: dict[str, HeardTranscript], clip_truth: dict[str, Any]):
+def test_segments_ascend_within_the_clip(heard: dict[str, Transcript], clip_truth: dict[str, Any]):
     for path, transcript in heard.items():
         edges = [edge for part in transcript.segments for edge in (part.t_start_s, part.t_end_s)]
         assert edges == sorted(edges), path
@@ -114,7 +115,7 @@ def test_the_large_model_alone_reads_english_too(listener: Listener, clips: Path
 
 def test_the_small_model_alone_does_not_invent_english(listener: Listener, clips: Path):
     found = listener.hear(listen(clips / LECTURE), model="tiny.en")
-    assert (found.text, found.language, found.complete) == ("", "zh", False)
+    assert (found.text, found.language) == ("", "zh")
 
 
 def test_times_start_where_the_sound_does(listener: Listener, clips: Path):
@@ -127,14 +128,14 @@ def test_times_start_where_the_sound_does(listener: Listener, clips: Path):
 
 def test_a_short_word_is_not_repeated(listener: Listener, clips: Path):
     audio = listen(clips / JFK)
-    words = listener.transcriber.run(SpeechTask(audio, (SpeechSpan(0.1, 2.4),)), deadline=NEVER).text.split()
+    words = write_down(listener.transcriber, SpeechTask(audio, (SpeechSpan(0.1, 2.4),)), deadline=NEVER).text.split()
     assert len(words) <= 6  # "And so, my fellow Americans"
 
 
 def test_the_hint_does_not_change_plain_speech(listener: Listener, clips: Path):
     audio = listen(clips / JFK)
     spans = listener.vad.run(audio, deadline=NEVER)
-    hinted = listener.transcriber.run(SpeechTask(audio, spans, language_hint="zh"), deadline=NEVER)
+    hinted = write_down(listener.transcriber, SpeechTask(audio, spans, language_hint="zh"), deadline=NEVER)
     assert hinted.language == "en"
 
 

@@ -19,6 +19,7 @@ from stages.mel import Mel, log_mel
 from stages.transcribe import SpeechTask, Transcriber
 from stages.whisper import Decoded, Whisper
 from tests.sounds import listen
+from tests.speech import write_down
 
 pytestmark = [
     pytest.mark.models,
@@ -77,7 +78,7 @@ def spectrogram(samples: Samples, seconds: float) -> Mel:
 
 
 def decode(whisper: Whisper, mel: Mel, *, language: str = "en", max_tokens: int = 120, beams: int = 1) -> Decoded:
-    return whisper.decode(mel, language=language, prompt="", max_tokens=max_tokens, beams=beams)
+    return whisper.decode(whisper.encode(mel), language=language, prompt="", max_tokens=max_tokens, beams=beams)
 
 
 def text(decoded: Decoded) -> str:
@@ -106,22 +107,36 @@ def test_tokens_are_bounded(english: Whisper, jfk: Samples):
     assert len(many) > 15
 
 
+def test_a_penalty_ends_a_loop(english: Whisper, jfk: Samples):
+    """Cut in mid-sentence, these words are said again and again."""
+    encoded = english.encode(spectrogram(jfk[: round(2.5 * SAMPLE_RATE_HZ)], 6))
+    looped, ended = (
+        english.decode(encoded, language="en", prompt="", max_tokens=60, beams=1, repetition_penalty=penalty)
+        for penalty in (1.0, 1.1)
+    )
+    assert ended.tokens < looped.tokens
+    assert text(ended).count("fellow") == 1
+
+
 def test_a_text_before_does_not_shorten_the_answer(multilingual: Whisper, jfk: Samples):
     before = "The president speaks to the people of the United States, on a cold day in January."
-    decoded = multilingual.decode(spectrogram(jfk, 14), language="en", prompt=before, max_tokens=60, beams=1)
+    decoded = multilingual.decode(
+        multilingual.encode(spectrogram(jfk, 14)), language="en", prompt=before, max_tokens=60, beams=1
+    )
     assert "country" in text(decoded)
 
 
 def test_languages_are_probabilities(multilingual: Whisper, jfk: Samples, lecture: Samples):
     for samples, language in ((jfk, "en"), (lecture[SAMPLE_RATE_HZ:], "zh")):
-        found = multilingual.languages(spectrogram(samples[: 3 * SAMPLE_RATE_HZ], 4))
+        found = multilingual.languages(multilingual.encode(spectrogram(samples[: 3 * SAMPLE_RATE_HZ], 4)))
         assert max(found, key=found.__getitem__) == language
         assert found[language] > 0.8
         assert sum(found.values()) == pytest.approx(1, abs=0.01)
 
 
-def test_mandarin(multilingual: Whisper, lecture: Samples):
-    assert "欢迎大家" in text(decode(multilingual, spectrogram(lecture, 9), language="zh", beams=5))
+def test_mandarin(multilingual: Whisper, lecture: Samples, clip_truth: dict[str, dict[str, str]]):
+    found = text(decode(multilingual, spectrogram(lecture, 9), language="zh", beams=5))
+    assert score_speech(clip_truth["composite/lecture_zh.mp4"]["transcript"], found).characters.rate <= 0.25
 
 
 def test_silence_is_doubted(english: Whisper):
@@ -132,9 +147,24 @@ def test_silence_is_doubted(english: Whisper):
 def test_the_input_is_left_alone(multilingual: Whisper, jfk: Samples):
     mel = spectrogram(jfk, 6)
     before = mel.copy()
-    multilingual.languages(mel)
+    encoded = multilingual.encode(mel)
+    multilingual.languages(encoded)
     decode(multilingual, mel)
     assert np.array_equal(mel, before)
+
+
+def test_what_is_encoded_once_answers_every_question(multilingual: Whisper, lecture: Samples):
+    encoded = multilingual.encode(spectrogram(lecture, 9))
+
+    def ask(beams: int) -> Decoded:
+        return multilingual.decode(encoded, language="zh", prompt="", max_tokens=60, beams=beams)
+
+    language = multilingual.languages(encoded)
+    first = ask(1), ask(5)
+    assert max(language, key=language.__getitem__) == "zh"
+    assert [decoded.tokens > 10 for decoded in first] == [True, True]
+    assert multilingual.languages(encoded) == language
+    assert (ask(1), ask(5)) == first
 
 
 def test_a_language_nobody_knows_is_an_error(multilingual: Whisper, jfk: Samples):
@@ -146,7 +176,8 @@ def test_the_stage_runs_on_it(english: Whisper, multilingual: Whisper, clips: Pa
     transcriber = Transcriber(english=english, multilingual=multilingual)
     transcriber.warm()
     audio = listen(clips / "composite/talk_en_jfk.mp4")
-    found = transcriber.run(SpeechTask(audio, (SpeechSpan(0.1, 4.6), SpeechSpan(5.2, 10.8))), deadline=Deadline.never())
+    task = SpeechTask(audio, (SpeechSpan(0.1, 4.6), SpeechSpan(5.2, 10.8)))
+    found = write_down(transcriber, task, deadline=Deadline.never())
     assert found.language == "en"
     assert found.model == english.name
     assert "fellow Americans" in found.text
@@ -188,9 +219,9 @@ def test_the_spectrogram_is_that_of_the_reference(jfk: Samples, bins: int):
 
 
 @needs_openai
-def test_both_runtimes_read_the_same(weights: Path, jfk: Samples):
+def test_both_runtimes_read_about_the_same(weights: Path, jfk: Samples):
     mel = spectrogram(jfk, 14)
     fast, reference = (decode(load(weights / "whisper-tiny.en"), mel) for load in (ctranslate2, openai))
-    assert text(fast) == text(reference)
+    assert score_speech(text(reference), text(fast)).words.rate <= 0.05  # int8 beside float32
     assert fast.mean_logprob == pytest.approx(reference.mean_logprob, abs=0.05)
     assert fast.no_speech == pytest.approx(reference.no_speech, abs=0.05)

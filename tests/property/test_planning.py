@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from pipeline.forecast import PRIORS_MS, forecast, pictures_decoded
 from pipeline.latency import SAFE, TYPICAL, LatencyBook
-from pipeline.planner import choose_plan, cut_down
+from pipeline.planner import DECODE_SHARE, choose_plan, cut_down
 from pipeline.plans import LADDER, spread
 from schemas.media import ProbedMedia
 from schemas.result import Media
@@ -42,10 +42,10 @@ def test_there_is_always_a_plan_with_a_reason(probed, latencies, remaining_ms, s
 
 
 @given(probed=clips(), latencies=machines, remaining_ms=budgets_ms, slots=st.integers(1, 64))
-def test_no_more_thorough_plan_would_have_fitted(probed, latencies, remaining_ms, slots):
+def test_no_more_thorough_plan_was_cheap_to_decode(probed, latencies, remaining_ms, slots):
     chosen = choose_plan("auto", probed=probed, remaining_ms=remaining_ms, slots=slots, latencies=latencies)
     for plan in LADDER[: LADDER.index(chosen.plan)]:
-        assert forecast(plan, probed=probed, latencies=latencies).end_ms(slots=slots) > remaining_ms
+        assert forecast(plan, probed=probed, latencies=latencies).decoding_ms > DECODE_SHARE * remaining_ms
 
 
 @given(probed=clips(), latencies=machines, slots=st.integers(1, 63))
@@ -62,7 +62,7 @@ def test_what_is_needed_is_part_of_the_work_and_what_goes_one_after_another_part
     for plan in LADDER:
         expected = forecast(plan, probed=probed, latencies=latencies)
         assert expected.needed_ms <= expected.work_ms
-        assert expected.span_ms <= expected.needed_ms + expected.fusing_ms
+        assert expected.span_ms <= expected.needed_ms + expected.fusing_ms + 1e-6
         assert expected.span_ms <= expected.end_ms(slots=slots, others_ms=others_ms)
 
 

@@ -28,7 +28,8 @@ from schemas.media import AudioClip, Frame, ProbedMedia, SamplingPlan
 from schemas.perception import FrameDetections, FrameScene, FrameText, Polarity, SpeechSpan
 from schemas.result import Detection, Label, Media, SpeechSegment, TextSpan
 from stages.sentiment import SentimentTask
-from stages.transcribe import HeardTranscript
+from stages.speech_window import Window
+from stages.transcribe import HeardTranscript, SpeechTask
 
 VIDEO = ProbedMedia(
     media=Media(
@@ -110,6 +111,16 @@ class FakeStage:
         return self.answer(unit)
 
 
+class FakeTranscriber(FakeStage):
+    """Hears all speech in one language and one window, without waiting; ``gate`` and ``seen`` are those of ``run``."""
+
+    def windows(self, unit: SpeechTask, *, deadline: Deadline) -> list[Window]:
+        return [Window(unit.spans, "en")]
+
+    def language(self, unit: SpeechTask, *, deadline: Deadline) -> str:
+        return "en"
+
+
 class FakeLanguage:
     def of(self, text: str) -> str:
         return "en"
@@ -127,7 +138,9 @@ class FakeEncoder:
 
 def transcript(text: str = "Hello world.", *, complete: bool = True) -> HeardTranscript:
     segment = SpeechSegment(t_start_s=0.5, t_end_s=2, text=text, score=0.9, language="en")
-    return HeardTranscript(language="en", segments=(segment,), model="fake-asr", speech_s=1.5, complete=complete)
+    return HeardTranscript(
+        language="en", segments=(segment,), model="fake-asr", speech_s=1.5, complete=complete, span=SpeechSpan(0.5, 2)
+    )
 
 
 def toolbox() -> Toolbox:
@@ -142,7 +155,7 @@ def toolbox() -> Toolbox:
         unsafe=FakeStage("unsafe", lambda _: 0.01),
         ocr=FakeStage("ocr", lambda f: FrameText(f.t_s, (caption("SALE TODAY", f.t_s),))),
         vad=FakeStage("vad", lambda _: (SpeechSpan(0.5, 2.0),)),
-        transcribe=FakeStage("transcribe", lambda _: transcript()),
+        transcribe=FakeTranscriber("transcribe", lambda _: transcript()),
         sentiment=FakeStage("sentiment", feel),
         text_language=FakeLanguage(),
         reader=Reader(EmbeddingEngine(FakeEncoder()), load_vocabulary(), KeywordFinder()),

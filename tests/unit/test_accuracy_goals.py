@@ -1,9 +1,10 @@
 """The accuracy report: how single scores become kept or broken promises."""
 
 from benchmarks.captions import CaptionScore
+from benchmarks.report import InTime, both_goals
 from benchmarks.scoring import ClipScore, Goal, goals
 from benchmarks.sights import ObjectScore
-from benchmarks.words import Errors, SpeechScore
+from benchmarks.words import Errors, Held, SpeechScore
 
 
 def clip(**judged: object) -> ClipScore:
@@ -51,3 +52,20 @@ def test_captions_scenes_and_languages_count_as_shares() -> None:
     assert not only_goal(clip(captions=CaptionScore(("one",) * 8, ("two",)))).met
     assert only_goal(*[clip(scene_sensible=True)] * 7, *[clip(scene_sensible=False)] * 3).met
     assert not only_goal(clip(language_right=True), clip(language_right=False)).met
+
+
+def test_what_is_in_time_stands_beside_what_is_right_without_a_deadline() -> None:
+    patient, hasty = (
+        clip(speech=SpeechScore(Errors(missing, 4), None, Held(4 - missing, 4), None)) for missing in (0, 2)
+    )
+    headings, *rows = both_goals([patient], goals([patient]), InTime(500, [hasty], goals([hasty])))
+    assert headings[2:] == ("no deadline", "met", "500 ms", "met at 500 ms")
+    assert rows == [
+        ("English word error rate", "<= 0.10", "0.000 (0 of 4)", "yes", "0.500 (2 of 4)", "NO"),
+        ("English words held", "", "100.0% (4 of 4)", "", "50.0% (2 of 4)", ""),
+    ]
+
+
+def test_a_goal_that_no_deadline_touches_has_nothing_beside_it() -> None:
+    memory = Goal("memory", "<= 1.50 GiB", "1.20 GiB", met=True)
+    assert both_goals([], [memory], InTime(500, [], []))[1] == ("memory", "<= 1.50 GiB", "1.20 GiB", "yes", "-", "-")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.words import Errors, plain_words, score_speech, word_errors
+from benchmarks.words import Errors, Held, characters_held, plain_words, score_speech, word_errors, words_held
 
 
 def test_case_and_punctuation_do_not_count() -> None:
@@ -59,3 +59,25 @@ def test_a_truth_in_two_languages_is_split_by_script() -> None:
 
 def test_chinese_invented_on_an_english_clip_counts() -> None:
     assert score_speech("How are you doing?", "How are you doing 你好").words == Errors(1, 4)
+
+
+def test_words_held_are_those_neither_missing_nor_another() -> None:
+    assert words_held("I like eating cheese on toast", "I like cheese on the roast") == Held(4, 6)
+
+
+def test_invented_words_take_nothing_from_what_is_held() -> None:
+    assert words_held("ask not", "and so ask not what").share == 1.0
+
+
+def test_nothing_heard_holds_nothing_and_of_nothing_said_all_is_held() -> None:
+    assert words_held("ask not", "").share == 0.0
+    assert Held().share == 1.0
+
+
+def test_characters_are_held_whatever_the_punctuation() -> None:
+    assert characters_held("广州市房地产", "广州市，佛地产。") == Held(5, 6)
+
+
+def test_what_is_held_is_told_for_both_languages_of_a_clip() -> None:
+    score = score_speech("Ask not. 广州市", "ask what 广州")
+    assert (score.words_held, score.characters_held) == (Held(1, 2), Held(2, 3))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.analyze import STAGES
+from pipeline.analyze import MOST_WAKE_MS, STAGES
 from pipeline.plans import LADDER, Plan, spread
 from pipeline.toolbox import Toolbox
 from schemas.deadline import Deadline
@@ -186,7 +186,7 @@ async def test_a_first_look_that_is_late_makes_the_answer_partial_and_the_others
     result = await analyze(tools, deadline=Deadline.after(0.4), plan="best")
     assert result.status is ResultStatus.PARTIAL
     assert result.stages[name].status is StageStatus.TIMED_OUT
-    assert [frame.index for frame in getattr(tools, name).seen] == looks_of(name)[1:]
+    assert sorted(frame.index for frame in getattr(tools, name).seen) == looks_of(name)[1:]
     assert result.objects
     assert result.text
     assert result.plan is not None
@@ -201,7 +201,7 @@ def looks_of(name: str) -> list[int]:
 async def test_speech_that_cannot_be_begun_in_time_is_given_up_at_once():
     tools = toolbox()
     async with analyzer(tools, FakeDecoders()) as subject:
-        subject.workshop.latencies.observe("transcribe:auto", ms=1e6, work=1)
+        subject.workshop.latencies.observe("transcribe:en", ms=1e6, work=1)
         analysis = subject.analyze(job(), CLIP, deadline=Deadline.after(600), plan="lean")
         result = (await asyncio.wait_for(analysis, 30)).result
     assert result.status is ResultStatus.PARTIAL
@@ -215,7 +215,7 @@ async def test_speech_that_cannot_be_begun_in_time_is_given_up_at_once():
 async def test_without_a_deadline_speech_is_begun_however_long_it_takes():
     tools = toolbox()
     async with analyzer(tools, FakeDecoders()) as subject:
-        subject.workshop.latencies.observe("transcribe:auto", ms=1e6, work=1)
+        subject.workshop.latencies.observe("transcribe:en", ms=1e6, work=1)
         analysis = await subject.analyze(job(), CLIP, deadline=Deadline.never())
     assert analysis.result.status is ResultStatus.COMPLETE
 
@@ -313,7 +313,15 @@ async def test_a_loop_that_woke_late_is_given_more_time_to_wake():
         # Something hogs the loop just when the cutoff comes.
         asyncio.get_running_loop().call_later(0.15, time.sleep, 0.2)
         await subject.analyze(job(), CLIP, deadline=Deadline.after(0.25))
-        assert subject.workshop.latencies.rate_ms("wake") > before_ms + 50
+        assert before_ms < subject.workshop.latencies.rate_ms("wake") <= MOST_WAKE_MS
+
+
+async def test_a_cutoff_that_had_passed_before_the_job_began_says_nothing_about_the_loop():
+    async with analyzer(toolbox(), FakeDecoders()) as subject:
+        before_ms = subject.workshop.latencies.rate_ms("wake")
+        for _ in range(20):
+            await subject.analyze(job(), CLIP, deadline=Deadline.after(-3))
+        assert subject.workshop.latencies.rate_ms("wake") == before_ms
 
 
 async def test_half_a_transcript_is_kept_and_flagged():

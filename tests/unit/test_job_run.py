@@ -74,14 +74,14 @@ async def test_its_decoder_gives_way_too_and_its_extras_stay_last(workshop, cloc
 
 async def test_what_a_unit_took_is_learnt_by_its_size_and_booked_on_its_stage(workshop, clock):
     run, record = run_of(workshop, clock, cutoff=Deadline.never(clock=clock)), StageRecord("transcribe")
-    await run.unit(record, partial(clock.pass_ms, 300), rank=Rank.CHAIN, amount=6, key="transcribe:auto")
-    assert workshop.latencies.rate_ms("transcribe:auto") == pytest.approx(50)
+    await run.unit(record, partial(clock.pass_ms, 300), rank=Rank.CHAIN, amount=6, key="transcribe:en")
+    assert workshop.latencies.predict_ms("transcribe:en", work=6) == pytest.approx(300)
     assert record.busy_ms == pytest.approx(300)
 
 
 async def test_only_what_an_answer_needs_is_taken_off_the_load(workshop, clock):
     run, record = run_of(workshop, clock, cutoff=Deadline.never(clock=clock)), StageRecord("ocr")
-    workshop.load.begin(run.job.job_id, Forecast(400, 400, 100, 100, 5))
+    workshop.load.begin(run.job.job_id, Forecast(400, 400, 400, 100, 100, 5))
     await run.unit(record, partial(clock.pass_ms, 100), rank=Rank.MORE)
     assert workshop.load.left_ms(clock()) == pytest.approx(500)
     await run.unit(record, partial(clock.pass_ms, 100), rank=Rank.HEAVY)

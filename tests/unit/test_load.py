@@ -12,7 +12,12 @@ from tests.unit.manual_clock import ManualClock
 def job_of(needed_ms: float, *, span_ms: float = 100.0) -> Forecast:
     """Return a job with twice as much work as it needs."""
     return Forecast(
-        listening_ms=0.0, looking_ms=2 * needed_ms, looking_chain_ms=span_ms, glancing_ms=needed_ms, fusing_ms=0.0
+        listening_ms=0.0,
+        listening_chain_ms=0.0,
+        looking_ms=2 * needed_ms,
+        looking_chain_ms=span_ms,
+        glancing_ms=needed_ms,
+        fusing_ms=0.0,
     )
 
 

@@ -116,10 +116,19 @@ def test_transcript_and_captions_carry_their_language(pages: dict[str, str]) -> 
 
 def test_a_partial_page_says_what_is_missing_and_why(pages: dict[str, str]) -> None:
     text = words(pages["partial"])
-    assert "transcribe timed out, ocr failed, unsafe skipped, only 88% of the clip could be decoded" in text
-    assert "Not known: “transcribe” was not ready by the deadline." in text
-    assert "Not known: “ocr” failed (MODEL_FAILED)." in text
+    assert "Something is missing: captions were not read because of a fault; " in text
+    assert (
+        "; none of the 7.5 s of speech was written down in time; the file ends early: only 88 % of it is there" in text
+    )
+    assert "Not known: none of the 7.5 s of speech was written down in time." in text
+    assert "Not known: captions were not read because of a fault." in text
+    assert "From the title only." in text
     assert "The file ends 1.2 s before its header says. TRUNCATED" in text
+
+
+def test_a_verdict_says_what_it_rests_on(pages: dict[str, str]) -> None:
+    rests = "positive 0.71 vader 0.42 snownlp 0.88 labels 0.66 From the pictures, the captions, the speech, the title"
+    assert rests in words(pages["rich"])
 
 
 def test_a_rejected_page_says_what_went_wrong_and_what_to_do(pages: dict[str, str]) -> None:
@@ -164,7 +173,10 @@ def test_an_expired_result_has_a_page(tmp_path: Path) -> None:
         latency_ms=503,
     )
     text = words(write_one(tmp_path, result))
-    assert "The deadline passed before anything was ready: probe, frames and audio timed out." in text
+    assert (
+        "The deadline passed before anything was ready: the file was not examined in time; the sound was not decoded"
+        in text
+    )
     assert "the same input may succeed later" in text
 
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.gaps import listing
 from pipeline.page.pictures import best_picture, save_pictures
 from pipeline.page.scale import Scale, percent
 from pipeline.page.timeline import MAX_ROWS, build_timeline
 from pipeline.page.waterfall import build_waterfall
-from pipeline.page.wording import clock, count_of, guess_lang, listing, milliseconds, one_line, short_clock, span
+from pipeline.page.wording import clock, count_of, guess_lang, milliseconds, one_line, short_clock, span
 from schemas.result import FusedResult, Media, ResultStatus, StageReport, StageStatus
 from tests.browser import page_samples as samples
 

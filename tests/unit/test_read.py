@@ -11,7 +11,7 @@ from schemas.errors import DeadlineExceeded
 from schemas.job import Lane
 from schemas.perception import Polarity
 from schemas.result import FusedResult, ResultStatus
-from tests.unit.fakes import FakeDecoders, FakeStage, analyzer, job, toolbox, transcript
+from tests.unit.fakes import FakeDecoders, FakeStage, FakeTranscriber, analyzer, job, toolbox, transcript
 from tests.unit.test_close_reading import Oracle
 
 SPEECH = "This is negative. We fry onions in a pan and add the rice."
@@ -32,7 +32,7 @@ async def analyze(oracle: Oracle | None, *, deadline: Deadline | None = None, **
         tools,
         reader=replace(tools.reader, llm=oracle),
         sentiment=FakeStage("sentiment", lambda _: Polarity(0.5, "lexicon")),
-        transcribe=FakeStage("transcribe", lambda _: transcript(SPEECH)),
+        transcribe=FakeTranscriber("transcribe", lambda _: transcript(SPEECH)),
     )
     async with analyzer(tools, FakeDecoders()) as subject:
         deadline = deadline or Deadline.never()

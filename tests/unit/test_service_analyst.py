@@ -107,8 +107,18 @@ def test_an_idle_house_has_nothing_left_and_expects_a_typical_job():
 def test_what_is_left_of_the_jobs_under_way_is_told_in_seconds():
     analyzer = Analyzer(Fetcher())
     load, analyst = analyzer.workshop.load, ClipAnalyst(Fetcher(), analyzer)
-    load.begin("a", Forecast(listening_ms=200, looking_ms=0, looking_chain_ms=0, glancing_ms=0, fusing_ms=0))
-    load.begin("b", Forecast(listening_ms=100, looking_ms=0, looking_chain_ms=0, glancing_ms=0, fusing_ms=0))
+    load.begin(
+        "a",
+        Forecast(
+            listening_ms=200, listening_chain_ms=200, looking_ms=0, looking_chain_ms=0, glancing_ms=0, fusing_ms=0
+        ),
+    )
+    load.begin(
+        "b",
+        Forecast(
+            listening_ms=100, listening_chain_ms=100, looking_ms=0, looking_chain_ms=0, glancing_ms=0, fusing_ms=0
+        ),
+    )
     with load.unit("a", clock=analyzer.clock):
         analyzer.now_s += 0.05
         prospect = analyst.prospect()

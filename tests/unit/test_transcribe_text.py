@@ -9,9 +9,9 @@ from stages.whisper import Decoded, Piece
 from stages.whisper_text import said, sentences, tidy
 
 
-def heard(*pieces: Piece, logprob: float = -0.3, no_speech: float = 0.05) -> list[str]:
+def heard(*pieces: Piece, logprob: float = -0.3, no_speech: float = 0.05, duration_s: float = 5.0) -> list[str]:
     decoded = Decoded(pieces, mean_logprob=logprob, no_speech=no_speech)
-    return [piece.text for piece in said(decoded, duration_s=5.0, prompt="The following is English.")]
+    return [piece.text for piece in said(decoded, duration_s=duration_s, prompt="The following is English.")]
 
 
 HELLO = Piece(0.0, 2.0, " Hello there.")
@@ -44,6 +44,11 @@ def test_an_echo_of_the_prompt_is_dropped():
 
 def test_a_loop_is_dropped():
     assert heard(*[Piece(i / 9, (i + 1) / 9, " Thanks for watching this video.") for i in range(9)]) == []
+
+
+def test_what_is_really_said_again_is_kept():
+    stop = "Please stand clear of the closing doors."
+    assert heard(*[Piece(i, i + 1, f" {stop}") for i in range(5)], duration_s=10.0) == [stop] * 5
 
 
 def test_a_phrase_that_repeats_within_a_piece_is_shortened():

@@ -1,5 +1,7 @@
 """Windows hold all speech, and their times lead back to the clip."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.media import SAMPLE_RATE_HZ, AudioClip
 from schemas.perception import SpeechSpan
-from stages.speech_window import KEPT_PAUSE_S, MAX_WINDOW_S, Window, cut_windows
+from stages.speech_window import KEPT_PAUSE_S, MAX_WINDOW_S, Window, cut_pieces, cut_windows, piece_count, quietest_s
 
 HEARTBEAT = st.tuples(st.floats(0.05, 4), st.floats(0.3, 20))
 
@@ -90,3 +92,53 @@ def test_the_sound_of_the_parts_is_joined():
     assert len(samples) == round(window.duration_s * SAMPLE_RATE_HZ)
     assert samples[0] == SAMPLE_RATE_HZ
     assert samples[-1] == 10 * SAMPLE_RATE_HZ - 1
+
+
+def hum(seconds: float, *, quiet: tuple[float, float] = (0, 0)) -> AudioClip:
+    """Return a tone that is all but silent between two moments."""
+    t = np.arange(round(seconds * SAMPLE_RATE_HZ)) / SAMPLE_RATE_HZ
+    level = np.where((t >= quiet[0]) & (t < quiet[1]), 0.001, 0.5)
+    return AudioClip((level * np.sin(2 * np.pi * 200 * t)).astype(np.float32))
+
+
+SILENCE = AudioClip(np.zeros(300 * SAMPLE_RATE_HZ, np.float32))
+
+
+@given(speech(), st.sampled_from([2.5, 3.5, 5.0, 6.0]))
+def test_pieces_hold_every_second_of_speech_once_and_in_order(spans: list[SpeechSpan], longest_s: float):
+    pieces = cut_pieces(SILENCE, spans, "en", longest_s=longest_s)
+    parts = [part for piece in pieces for part in piece.parts]
+    for before, after in pairwise(parts):
+        assert before.end_s <= after.start_s + KEPT_PAUSE_S + 1e-6
+        assert before.start_s < after.start_s
+    for span in spans:
+        for t_s in np.linspace(span.start_s, span.end_s, 7):
+            assert any(part.start_s - 1e-6 <= t_s <= part.end_s + 1e-6 for part in parts)
+
+
+@given(speech(), st.sampled_from([2.5, 3.5, 5.0, 6.0]))
+def test_no_piece_is_longer_than_asked_for(spans: list[SpeechSpan], longest_s: float):
+    pieces = cut_pieces(SILENCE, spans, "en", longest_s=longest_s)
+    assert all(piece.duration_s <= longest_s + 1e-6 for piece in pieces)
+
+
+def test_speech_without_a_pause_is_cut_where_it_is_quietest():
+    audio = hum(8.0, quiet=(4.6, 4.9))
+    pieces = cut_pieces(audio, [SpeechSpan(0, 8)], "en", longest_s=6.0)
+    assert [piece.span.start_s for piece in pieces] == pytest.approx([0.0, 4.75], abs=0.15)
+    assert quietest_s(audio, SpeechSpan(3, 6)) == pytest.approx(4.75, abs=0.15)
+
+
+def test_speech_is_cut_at_its_pauses_first():
+    spans = [SpeechSpan(0, 2.5), SpeechSpan(3, 5), SpeechSpan(5.5, 8)]
+    pieces = cut_pieces(hum(9.0, quiet=(1.0, 1.3)), spans, "en", longest_s=5.0)
+    assert [(piece.span.start_s, piece.span.end_s) for piece in pieces] == [(0, 5), (5.5, 8)]
+
+
+def test_a_stretch_too_short_to_have_a_quiet_moment_is_cut_in_the_middle():
+    assert quietest_s(hum(1.0), SpeechSpan(0.50, 0.53)) == pytest.approx(0.515)
+
+
+@pytest.mark.parametrize(("speech_s", "longest_s", "pieces"), [(0.2, 3, 1), (6, 3, 2), (6.1, 3, 3), (11, 6, 2)])
+def test_as_many_pieces_as_speech_needs(speech_s: float, longest_s: float, pieces: int):
+    assert piece_count(speech_s, longest_s=longest_s) == pieces
