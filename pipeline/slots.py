@@ -7,7 +7,7 @@ deadline decides (``slot_queue.py``).
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -39,13 +39,15 @@ class SlotStats(NamedTuple):
 class CpuSlots:
     """Hands out ``count`` slots and threads to use them. Belongs to one event loop. Close it with ``close()``."""
 
-    def __init__(self, count: int, *, clock: Clock, for_patient: int | None = None) -> None:
-        """``for_patient``: see ``SlotQueue``."""
+    def __init__(
+        self, count: int, *, clock: Clock, for_patient: int | None = None, threads: Executor | None = None
+    ) -> None:
+        """``for_patient``: see ``SlotQueue``. ``threads``: where units run, at least ``count`` (its own if None)."""
         self.count = count
         self._clock = clock
         self._queue = SlotQueue(count, for_patient=for_patient)
         self._wakeups: dict[int, asyncio.Future[None]] = {}
-        self._threads = ThreadPoolExecutor(max_workers=count, thread_name_prefix="slot")
+        self._threads = threads or ThreadPoolExecutor(max_workers=count, thread_name_prefix="slot")
         self._done = 0
         self._wasted = 0
 

@@ -1,19 +1,18 @@
 """Stand-ins for decoders and models, for tests of the orchestration alone. Real ones have their own suites."""
 
 import asyncio
-import threading
-import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from llm_engine.backends.embedding import EmbeddingEngine
 from llm_engine.keywords import KeywordFinder
 from llm_engine.labels import load_vocabulary
+from llm_engine.offload import until
 from llm_engine.understanding import Reader
 from pipeline.analyze import Analyzer
 from pipeline.forecast import PRIORS_MS
@@ -30,6 +29,10 @@ from schemas.result import Detection, Label, Media, SpeechSegment, TextSpan
 from stages.sentiment import SentimentTask
 from stages.speech_window import Window
 from stages.transcribe import HeardTranscript, SpeechTask
+from tests.unit.virtual_threads import Gate, VirtualThreads
+from tests.unit.virtual_time import VirtualLoop
+
+T = TypeVar("T")
 
 VIDEO = ProbedMedia(
     media=Media(
@@ -67,6 +70,7 @@ class FakeSession:
             yield Frame(index, t_s, np.full((36, 64, 3), 10 * index, np.uint8), 64, 36)
 
     async def audio(self, *, max_s: float) -> AudioClip:
+        await asyncio.sleep(0.001)  # or, on a clock that stands still, sound would be learnt to cost nothing at all
         return self.audio_clip
 
 
@@ -98,7 +102,7 @@ class FakeStage:
     def __init__(self, name: str, answer) -> None:
         self.name = name
         self.answer = answer
-        self.gate = threading.Event()
+        self.gate = Gate()
         self.gate.set()
         self.seen: list[Any] = []
         self.expires = True
@@ -158,7 +162,7 @@ def toolbox() -> Toolbox:
         transcribe=FakeTranscriber("transcribe", lambda _: transcript()),
         sentiment=FakeStage("sentiment", feel),
         text_language=FakeLanguage(),
-        reader=Reader(EmbeddingEngine(FakeEncoder()), load_vocabulary(), KeywordFinder()),
+        reader=Reader(EmbeddingEngine(FakeEncoder(), offload=inline), load_vocabulary(), KeywordFinder()),
     )
 
 
@@ -170,15 +174,25 @@ def feel(task: SentimentTask) -> Polarity:
     return Polarity(0.0, "fake")
 
 
+async def inline(call: Callable[[], T], *, deadline: Deadline) -> T:
+    """An ``Offload`` for calls that take no time."""
+    async with until(deadline):
+        return call()
+
+
 @asynccontextmanager
 async def analyzer(tools: Toolbox, decoders: FakeDecoders) -> AsyncIterator[Analyzer]:
-    slots = CpuSlots(4, clock=time.monotonic)
+    """On the running loop's clock: on a ``VirtualLoop`` units wait in virtual time."""
+    loop = asyncio.get_running_loop()
+    virtual = isinstance(loop, VirtualLoop)
+    slots = CpuSlots(4, clock=loop.time, threads=VirtualThreads() if virtual else None)
     try:
-        yield Analyzer(Workshop(tools, decoders, slots, LatencyBook(PRIORS_MS)), clock=time.monotonic)
+        yield Analyzer(Workshop(tools, decoders, slots, LatencyBook(PRIORS_MS)), clock=loop.time)
     finally:
         for name in ("detect", "confirm", "scene", "unsafe", "ocr", "vad", "transcribe", "sentiment"):
             getattr(tools, name).gate.set()
-        await asyncio.to_thread(slots.close)
+        if not virtual:
+            await asyncio.to_thread(slots.close)
 
 
 def job(**fields: Any) -> VideoJob:

@@ -1,7 +1,6 @@
 """The flow of one job: what is complete, partial, absent, refused, and what a deadline leaves."""
 
 import asyncio
-import time
 from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +26,8 @@ from schemas.media import AudioClip, Frame, MediaWarning
 from schemas.perception import FrameText
 from schemas.result import FusedResult, ResultStatus, Speech, StageStatus
 from tests.unit.fakes import SOUND_ONLY, VIDEO, FakeDecoders, FakeStage, analyzer, job, toolbox, transcript
+from tests.unit.virtual_threads import sleep
+from tests.unit.virtual_time import VirtualLoop, in_virtual_time, within
 
 CLIP = Path("/clips/clip.mp4")
 
@@ -123,15 +124,27 @@ async def test_refused_media_is_rejected_with_its_code():
     assert StageStatus.TIMED_OUT not in {report.status for report in result.stages.values()}
 
 
+@in_virtual_time
 async def test_a_late_stage_is_timed_out_and_the_rest_is_there():
     tools = toolbox()
     tools.transcribe.gate.clear()
-    result = await analyze(tools, deadline=Deadline.after(0.3), budget_ms=300)
+    result = await analyze(tools, deadline=within(0.3), budget_ms=300)
     assert result.status is ResultStatus.PARTIAL
     assert result.stages["transcribe"].status is StageStatus.TIMED_OUT
     assert result.stages["transcribe"].error is ErrorCode.DEADLINE_EXCEEDED
     assert [o.label for o in result.objects] == ["car"]
     assert [span.text for span in result.text] == ["SALE TODAY"]
+
+
+@pytest.mark.timing
+async def test_on_a_real_clock_and_in_real_threads_too_the_cutoff_comes_in_time():
+    tools, deadline = toolbox(), Deadline.after(1)
+    tools.transcribe.gate.clear()
+    result = await analyze(tools, deadline=deadline)
+    assert result.status is ResultStatus.PARTIAL
+    assert result.stages["transcribe"].status is StageStatus.TIMED_OUT
+    assert 500 < result.latency_ms <= 1000
+    assert [o.label for o in result.objects] == ["car"]
 
 
 class SlowLooks(FakeStage):
@@ -143,7 +156,7 @@ class SlowLooks(FakeStage):
 
     def run(self, unit: Frame, *, deadline: Deadline) -> Any:
         if unit.index in self.slow:
-            time.sleep(deadline.remaining())
+            sleep(deadline.remaining())
             raise DeadlineExceeded
         return super().run(unit, deadline=deadline)
 
@@ -153,27 +166,30 @@ def with_slow_looks(name: str, *, slow: Container[int]) -> Toolbox:
     return replace(tools, **{name: SlowLooks(getattr(tools, name), slow=slow)})
 
 
+@in_virtual_time
 async def test_when_time_gets_short_one_look_of_each_kind_makes_the_answer_whole():
     tools = with_slow_looks("detect", slow=range(1, 8))
-    result = await analyze(tools, deadline=Deadline.after(0.6), plan="best")
+    result = await analyze(tools, deadline=within(0.6), plan="best")
     assert result.status is ResultStatus.COMPLETE
     assert {report.status for report in result.stages.values()} == {StageStatus.OK}
     assert result.stages["detect"].plan == "1 of 8 frames"
     assert {d.t_s for d in result.detections} == {result.coverage.frame_times_s[0]}
 
 
+@in_virtual_time
 async def test_a_plan_that_was_cut_down_tells_what_was_really_done():
     tools = with_slow_looks("detect", slow=range(1, 8))
-    result = await analyze(tools, deadline=Deadline.after(0.6), plan="best")
+    result = await analyze(tools, deadline=within(0.6), plan="best")
     assert result.plan is not None
     assert (result.plan.name, result.plan.frames) == ("glance", 1)
     assert result.plan.ocr_frames == len(tools.ocr.seen) >= 1
     assert "'best', cut down when the time got short" in result.plan.reason
 
 
+@in_virtual_time
 async def test_a_plan_of_which_little_is_missing_is_called_after_the_next_one_below():
     tools = with_slow_looks("detect", slow={3})
-    result = await analyze(tools, deadline=Deadline.after(0.6), plan="best")
+    result = await analyze(tools, deadline=within(0.6), plan="best")
     assert result.status is ResultStatus.COMPLETE
     assert result.stages["detect"].plan == "7 of 8 frames"
     assert result.plan is not None
@@ -181,9 +197,10 @@ async def test_a_plan_of_which_little_is_missing_is_called_after_the_next_one_be
 
 
 @pytest.mark.parametrize("name", ["detect", "ocr", "scene", "unsafe"])
+@in_virtual_time
 async def test_a_first_look_that_is_late_makes_the_answer_partial_and_the_others_count(name):
     tools = with_slow_looks(name, slow={looks_of(name)[0]})
-    result = await analyze(tools, deadline=Deadline.after(0.4), plan="best")
+    result = await analyze(tools, deadline=within(0.4), plan="best")
     assert result.status is ResultStatus.PARTIAL
     assert result.stages[name].status is StageStatus.TIMED_OUT
     assert sorted(frame.index for frame in getattr(tools, name).seen) == looks_of(name)[1:]
@@ -198,11 +215,12 @@ def looks_of(name: str) -> list[int]:
     return sorted(spread(plan.shares[name], of=plan.frames))
 
 
+@in_virtual_time
 async def test_speech_that_cannot_be_begun_in_time_is_given_up_at_once():
     tools = toolbox()
     async with analyzer(tools, FakeDecoders()) as subject:
         subject.workshop.latencies.observe("transcribe:en", ms=1e6, work=1)
-        analysis = subject.analyze(job(), CLIP, deadline=Deadline.after(600), plan="lean")
+        analysis = subject.analyze(job(), CLIP, deadline=within(600), plan="lean")
         result = (await asyncio.wait_for(analysis, 30)).result
     assert result.status is ResultStatus.PARTIAL
     assert result.stages["transcribe"].status is StageStatus.TIMED_OUT
@@ -220,12 +238,13 @@ async def test_without_a_deadline_speech_is_begun_however_long_it_takes():
     assert analysis.result.status is ResultStatus.COMPLETE
 
 
+@in_virtual_time
 async def test_a_clip_without_a_deadline_waits_while_one_with_a_deadline_is_there():
     hurried_tools = toolbox()
     hurried_tools.transcribe.gate.clear()
     hurried_tools.transcribe.expires = False
     async with analyzer(hurried_tools, FakeDecoders()) as subject:
-        hurried = asyncio.create_task(subject.analyze(job(), CLIP, deadline=Deadline.after(60)))
+        hurried = asyncio.create_task(subject.analyze(job(), CLIP, deadline=within(60)))
         while not hurried_tools.transcribe.seen:
             await asyncio.sleep(0.005)
         backfill = asyncio.create_task(subject.analyze(job(), CLIP, deadline=Deadline.never()))
@@ -252,22 +271,25 @@ async def test_only_a_clip_with_a_deadline_is_a_load_and_only_until_it_ends(dead
         assert subject.workshop.load.jobs == 0
 
 
+@in_virtual_time
 async def test_words_that_came_late_cost_only_themselves():
     tools = toolbox()
     tools.transcribe.gate.clear()
-    result = await analyze(tools, deadline=Deadline.after(0.3), title="Fresh bread from our bakery")
+    result = await analyze(tools, deadline=within(0.3), title="Fresh bread from our bakery")
     assert result.stages["text"].status is StageStatus.TIMED_OUT
     assert result.keywords
 
 
+@in_virtual_time
 async def test_an_expired_deadline_gives_an_expired_result():
-    result = await analyze(deadline=Deadline.after(-1))
+    result = await analyze(deadline=within(-1))
     assert result.status is ResultStatus.EXPIRED
     assert result.error is None
 
 
+@in_virtual_time
 async def test_a_decoder_that_is_not_to_be_had_in_time_costs_the_answer_and_nothing_else():
-    result = await analyze(decoders=FakeDecoders(refusal=DeadlineExceeded()), deadline=Deadline.after(5))
+    result = await analyze(decoders=FakeDecoders(refusal=DeadlineExceeded()), deadline=within(5))
     assert result.status is ResultStatus.EXPIRED
     assert result.stages["probe"].status is StageStatus.TIMED_OUT
 
@@ -292,11 +314,12 @@ async def test_the_decoder_is_given_back_before_the_looking_ends():
         await running
 
 
+@in_virtual_time
 async def test_late_units_teach_the_planner_too():
     tools = toolbox()
     tools.ocr.gate.clear()
     async with analyzer(tools, FakeDecoders()) as subject:
-        await subject.analyze(job(), CLIP, deadline=Deadline.after(0.3), plan="glance")
+        await subject.analyze(job(), CLIP, deadline=within(0.3), plan="glance")
         tools.ocr.answer = lambda frame: FrameText(frame.t_s, ())
         tools.ocr.expires = False
         tools.ocr.gate.set()
@@ -305,22 +328,26 @@ async def test_late_units_teach_the_planner_too():
         assert subject.workshop.latencies.rate_ms("ocr") >= 200
 
 
+@in_virtual_time
 async def test_a_loop_that_woke_late_is_given_more_time_to_wake():
     tools = toolbox()
     tools.transcribe.gate.clear()
     async with analyzer(tools, FakeDecoders()) as subject:
         before_ms = subject.workshop.latencies.rate_ms("wake")
         # Something hogs the loop just when the cutoff comes.
-        asyncio.get_running_loop().call_later(0.15, time.sleep, 0.2)
-        await subject.analyze(job(), CLIP, deadline=Deadline.after(0.25))
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        loop.call_later(0.15, loop.hog, 0.2)
+        await subject.analyze(job(), CLIP, deadline=within(0.25))
         assert before_ms < subject.workshop.latencies.rate_ms("wake") <= MOST_WAKE_MS
 
 
+@in_virtual_time
 async def test_a_cutoff_that_had_passed_before_the_job_began_says_nothing_about_the_loop():
     async with analyzer(toolbox(), FakeDecoders()) as subject:
         before_ms = subject.workshop.latencies.rate_ms("wake")
         for _ in range(20):
-            await subject.analyze(job(), CLIP, deadline=Deadline.after(-3))
+            await subject.analyze(job(), CLIP, deadline=within(-3))
         assert subject.workshop.latencies.rate_ms("wake") == before_ms
 
 
@@ -346,9 +373,10 @@ async def test_one_failing_model_leaves_the_others_alone():
     assert result.stages["detect"].status is StageStatus.OK
 
 
+@in_virtual_time
 async def test_what_was_not_asked_for_is_not_missing_from_a_plan_that_was_cut_down():
     tools = with_slow_looks("detect", slow={3})
-    result = await analyze(tools, deadline=Deadline.after(0.6), plan="best", want=("detect", "scene"))
+    result = await analyze(tools, deadline=within(0.6), plan="best", want=("detect", "scene"))
     assert result.plan is not None
     assert (result.plan.name, result.plan.frames, result.plan.ocr_frames) == ("thorough", 7, 8)
 

@@ -13,6 +13,7 @@ from schemas.perception import Polarity
 from schemas.result import FusedResult, ResultStatus
 from tests.unit.fakes import FakeDecoders, FakeStage, FakeTranscriber, analyzer, job, toolbox, transcript
 from tests.unit.test_close_reading import Oracle
+from tests.unit.virtual_time import in_virtual_time, within
 
 SPEECH = "This is negative. We fry onions in a pan and add the rice."
 CLIP = Path("/clips/clip.mp4")
@@ -54,8 +55,9 @@ async def test_the_result_says_who_read_and_who_wrote() -> None:
         assert "oracle" in (both.stages[name].model or "")
 
 
+@in_virtual_time
 async def test_a_model_that_is_too_slow_leaves_a_complete_answer_in_time() -> None:
-    deadline = Deadline.after(0.4)
+    deadline = within(0.4)
     result = await analyze(Sleeper(), deadline=deadline)
     assert not deadline.expired
     assert result.status is ResultStatus.COMPLETE

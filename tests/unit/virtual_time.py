@@ -6,6 +6,8 @@ import selectors
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from schemas.deadline import Deadline
+
 
 class _JumpingSelector(selectors.DefaultSelector):
     now_s = 0.0
@@ -24,6 +26,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._jumping.now_s
+
+    def hog(self, seconds: float) -> None:
+        """Let so much time pass in which nothing else runs on this loop."""
+        self._jumping.now_s += seconds
+
+
+def within(seconds: float) -> Deadline:
+    """Return a deadline on the running loop's clock, which threads may ask too."""
+    return Deadline.after(seconds, clock=asyncio.get_running_loop().time)
 
 
 def now_s() -> float:
