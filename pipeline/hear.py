@@ -11,7 +11,7 @@ from functools import partial
 from pipeline.board import StageRecord
 from pipeline.forecast import forecast
 from pipeline.job_run import JobRun
-from pipeline.latency import SAFE, TYPICAL
+from pipeline.latency import TYPICAL
 from pipeline.slot_queue import Rank
 from schemas.deadline import Deadline
 from schemas.errors import ErrorCode, MediaError
@@ -173,7 +173,9 @@ def _piece(run: JobRun, spans: tuple[SpeechSpan, ...], language: str) -> tuple[f
                 return longest_s, hasty
     # Not all will be there: pieces just so short that the first words are, since each costs something by itself.
     for longest_s in lengths_s:
-        first_ms = run.workshop.latencies.predict_ms(cost_key(language, plan.asr, hasty=True), work=longest_s)
+        first_ms = run.workshop.latencies.predict_ms(
+            cost_key(language, plan.asr, hasty=True), work=longest_s, quantile=TYPICAL
+        )
         if first_ms <= FIRST_SHARE * _words_due(run).remaining() * 1e3:
             return longest_s, True
     return lengths_s[-1], True
@@ -183,7 +185,7 @@ def _speech_fits(run: JobRun, key: str, speech_s: float, *, longest_s: float) ->
     """Whether all pieces are predicted to end in time beside what else this clip and others need."""
     latencies, slots = run.workshop.latencies, run.workshop.slots.count
     pieces = piece_count(speech_s, longest_s=longest_s)
-    piece_ms = latencies.predict_ms(key, work=speech_s / pieces, quantile=SAFE)
+    piece_ms = latencies.predict_ms(key, work=speech_s / pieces, quantile=TYPICAL)
     remaining_ms = CHAIN_SHARE * _words_due(run).remaining() * 1e3
     chain_ms = piece_ms * -(-pieces // slots)
     return chain_ms <= remaining_ms and (pieces * piece_ms + run.beside_speech_ms()) / slots <= remaining_ms

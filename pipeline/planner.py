@@ -8,9 +8,10 @@ wrong forecast costs quality: nothing is left undone for it while there is time.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pipeline.forecast import Forecast, forecast
-from pipeline.latency import LatencyBook
+from pipeline.latency import TYPICAL, LatencyBook
 from pipeline.plans import LADDER, Plan, plan_named
 from schemas.media import ProbedMedia
 
@@ -47,7 +48,8 @@ def choose_plan(
     ``ConfigurationError`` for another name.
     """
     ladder = LADDER if wanted == "auto" else (plan_named(wanted),)
-    forecasts = [(plan, forecast(plan, probed=probed, latencies=latencies, language=language)) for plan in ladder]
+    expect = partial(forecast, probed=probed, latencies=latencies, quantile=TYPICAL, language=language)
+    forecasts = [(plan, expect(plan)) for plan in ladder]
     cheap = (pair for pair in forecasts if pair[1].decoding_ms <= DECODE_SHARE * remaining_ms)
     plan, expected = next(cheap, None) or min(forecasts, key=lambda pair: pair[1].decoding_ms)
     end_ms = expected.whole_ms(slots=slots, others_ms=others_ms)

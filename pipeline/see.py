@@ -98,8 +98,7 @@ def _choose_plan(run: JobRun, probed: ProbedMedia) -> Plan:
             chosen.plan, probed=probed, latencies=run.workshop.latencies, quantile=TYPICAL, language=language
         )
         run.needed_looks_ms = expected.glancing_ms
-        end_ms = expected.whole_ms(slots=run.workshop.slots.count, others_ms=load.left_ms(now_s))
-        run.fits = end_ms <= run.cutoff.remaining() * 1e3
+        run.fits = chosen.fits
         load.begin(run.job.job_id, expected)
     run.planned.set()
     return chosen.plan
