@@ -39,7 +39,7 @@ test: $(VENV)/.dev weights  ## Set up and run all tests (unit, property, contrac
 	$(BIN)/python -m pytest
 	@$(RERUN_HELD_TO_AVX2)
 
-test-avx2: $(VENV)/.dev weights  ## Rerun what depends on the instruction set with the runtimes held to AVX2 (2 minutes)
+test-avx2: $(VENV)/.dev weights  ## Rerun what depends on the instruction set with the runtimes held to AVX2 (3 minutes)
 	@$(RERUN_HELD_TO_AVX2)
 
 test-whisper: weights .venv-whisper/.ready  ## Run the transcription contract with openai-whisper too, in its own environment (2.2 GB)
