@@ -148,3 +148,9 @@ def test_limits_ascend():
     seconds = [0.2, 1, 2.5, 5, 15]
     assert all(usual_tokens(a) < usual_tokens(b) for a, b in pairwise(seconds))
     assert all(usual_tokens(s) < most_tokens(s) <= 2 * usual_tokens(s) for s in seconds)
+
+
+@pytest.mark.parametrize(("left_s", "kept"), [(0.9, 1), (1.0, 1), (1.4, 1), (1.6, 2), (2.0, 2)])
+def test_what_is_said_again_needs_most_of_the_time_that_it_took_before(left_s: float, kept: int):
+    twice = (Piece(0.0, 2.0, " And so, my friends."), Piece(2.0, 4.0, " And so, my friends."))
+    assert len(within(twice, duration_s=2.0 + left_s)) == kept
