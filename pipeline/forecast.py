@@ -29,7 +29,7 @@ PRIORS_MS: dict[str, float | Line] = {
     "text": 5.0,
     "llm": 50.0,  # a step of the language model; best effort, and so no part of a forecast
     "wake": 7.0,  # lateness of the event loop at a cutoff
-    "fuse": 20.0,  # a clip, beside units that run on
+    "fuse": 30.0,  # a clip, beside units that run on
 }
 
 

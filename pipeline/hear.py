@@ -35,9 +35,6 @@ LONGEST_LISTEN_S = 3600.0
 CHAIN_SHARE = 0.75
 """Of the time left, that speech is planned for: on busy cores each piece takes longer than alone."""
 
-FIRST_SHARE = 0.6
-"""Of the time left, for the first piece of speech that is too long as a whole."""
-
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -169,26 +166,19 @@ def _piece(run: JobRun, spans: tuple[SpeechSpan, ...], language: str) -> tuple[f
     readings = (True,) if plan.hasty_asr or language == "en" else (False, True)
     for longest_s in lengths_s:
         for hasty in readings:
-            if _speech_fits(run, cost_key(language, plan.asr, hasty=hasty), speech_s, longest_s=longest_s):
+            if _speech_fits(run, cost_key(language, plan.asr, hasty=hasty), speech_s, longest_s=longest_s, hasty=hasty):
                 return longest_s, hasty
-    # Not all will be there: pieces just so short that the first words are, since each costs something by itself.
-    for longest_s in lengths_s:
-        first_ms = run.workshop.latencies.predict_ms(
-            cost_key(language, plan.asr, hasty=True), work=longest_s, quantile=TYPICAL
-        )
-        if first_ms <= FIRST_SHARE * _words_due(run).remaining() * 1e3:
-            return longest_s, True
     return lengths_s[-1], True
 
 
-def _speech_fits(run: JobRun, key: str, speech_s: float, *, longest_s: float) -> bool:
-    """Whether all pieces are predicted to end in time beside what else this clip and others need."""
+def _speech_fits(run: JobRun, key: str, speech_s: float, *, longest_s: float, hasty: bool) -> bool:
+    """Whether all pieces are predicted to end in time: alone if ``hasty``, else beside what others and looks need."""
     latencies, slots = run.workshop.latencies, run.workshop.slots.count
     pieces = piece_count(speech_s, longest_s=longest_s)
     piece_ms = latencies.predict_ms(key, work=speech_s / pieces, quantile=TYPICAL)
-    remaining_ms = CHAIN_SHARE * _words_due(run).remaining() * 1e3
-    chain_ms = piece_ms * -(-pieces // slots)
-    return chain_ms <= remaining_ms and (pieces * piece_ms + run.beside_speech_ms()) / slots <= remaining_ms
+    remaining_ms = _words_due(run).remaining() * 1e3
+    all_ms = (pieces * piece_ms + run.beside_speech_ms()) / slots
+    return piece_ms * -(-pieces // slots) <= CHAIN_SHARE * remaining_ms and (hasty or all_ms <= remaining_ms)
 
 
 async def _write_down(run: JobRun, record: StageRecord, task: PieceTask, *, number: int) -> None:

@@ -15,7 +15,7 @@ from pipeline.latency import TYPICAL, LatencyBook
 from pipeline.plans import LADDER, Plan, plan_named
 from schemas.media import ProbedMedia
 
-DECODE_SHARE = 0.2
+DECODE_SHARE = 0.25
 """Of the time left, for decoding frames on one core. A frame that is not decoded cannot be looked at."""
 
 

@@ -182,7 +182,7 @@ def _afterwards_s(run: JobRun) -> float:
     """Return how long before the cutoff the last look must have ended, for what waits for it to be ready."""
     if not run.has_deadline:
         return 0.0
-    needed_s = sum(run.workshop.latencies.rate_ms(key) for key in AFTERWARDS) / 1e3
+    needed_s = sum(run.workshop.latencies.rate_ms(key, TYPICAL) for key in AFTERWARDS) / 1e3
     return needed_s + (WAITING_SHARE * run.time_s if run.workshop.load.jobs > 1 else 0.0)
 
 

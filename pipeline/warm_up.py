@@ -32,7 +32,11 @@ ROUNDS = 3
 SHARES = (0.5, 1.0)
 """Of the spoken samples: two sizes tell what any piece costs, and what each second adds."""
 
-WORDS = "A short text about nothing in particular, to warm up what reads."
+WORDS = {
+    "en": "A short text about nothing in particular, to warm up what reads.",
+    "zh": "一段没有特别内容的短文，用来让阅读的部分准备好。",
+}
+"""Each script brings dictionaries of its own, loaded at the first text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,10 @@ def _sounds(tools: Toolbox) -> list[_Trial]:
         _Trial("vad", partial(tools.vad.run, english, deadline=never), english.duration_s),
         _Trial("language", partial(tools.transcribe.language, task, deadline=never)),
         *(_piece(tools, language, hasty=hasty, share=share) for language, hasty in readings for share in SHARES),
-        _Trial("sentiment", partial(tools.sentiment.run, SentimentTask(WORDS, "en"), deadline=never)),
+        *(
+            _Trial("sentiment", partial(tools.sentiment.run, SentimentTask(words, language), deadline=never))
+            for language, words in WORDS.items()
+        ),
     ]
 
 
@@ -94,13 +101,17 @@ async def _warm_reader(reader: Reader, latencies: LatencyBook, *, keep: bool) ->
     """Have the labels prepared, which takes far longer than any clip's text, then read a text as a clip's is read."""
     kept = latencies.kept()
     await reader.warm()
+    for language, words in WORDS.items():
+        understanding = reader.begin("warm-up")
+        await understanding.read(Origin.SPEECH, words, language=language, deadline=Deadline.never())
+        understanding.insights()
     if keep:
         latencies.restore(kept)
         return
     latencies.forget("text")
     latencies.forget("llm")
     for _ in range(ROUNDS):
-        await reader.begin("warm-up").read(Origin.SPEECH, WORDS, language="en", deadline=Deadline.never())
+        await reader.begin("warm-up").read(Origin.SPEECH, WORDS["en"], language="en", deadline=Deadline.never())
 
 
 def _frame() -> Frame:
