@@ -137,9 +137,11 @@ def _command(pip: Pip, pin: str, destination: Path) -> list[str]:
 def _grown_bytes(scratch: Path) -> int:
     """Size of the largest wheel in pip's temporary folders (every pip since 2013 writes it there as it arrives)."""
     sizes = [0]
-    for wheel in scratch.rglob("*.whl"):
-        with contextlib.suppress(FileNotFoundError):
-            sizes.append(wheel.stat().st_size)
+    for folder, _, names in os.walk(scratch):  # unlike rglob, it passes over folders that go while it looks
+        for name in names:
+            if name.endswith(".whl"):
+                with contextlib.suppress(FileNotFoundError):
+                    sizes.append((Path(folder) / name).stat().st_size)
     return max(sizes)
 
 
